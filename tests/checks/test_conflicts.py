@@ -102,7 +102,7 @@ def test_a_long_program_with_fences_keeps_nothing(tmp_path: Path, monitors: list
     result = simulate(path, ranks=RANKS, args=[json.dumps(epochs)], check=True, stdout=io.StringIO())
     assert result.findings == ()
     assert monitors[0].accesses == {}
-    assert max(len(state.steps.ahead) for state in monitors[0].ranks.values()) < 10
+    assert max(len(state.steps.pending) for state in monitors[0].ranks.values()) < 10
 
 
 def test_ranks_that_also_post_to_themselves_give_each_signal_to_whom_it_is_for(tmp_path: Path, monitors: list[Monitor]):
@@ -276,7 +276,7 @@ def test_a_long_program_with_locks_keeps_what_comes_between_two_meetings(tmp_pat
     result = simulate(path, ranks=RANKS, args=[json.dumps(deeds * 200)], check=True, stdout=io.StringIO())
     assert result.findings == ()
     assert sum(map(len, monitors[0].accesses.values())) < monitor.MANY_STEPS
-    assert max(len(state.steps.ahead) for state in monitors[0].ranks.values()) < 2 * monitor.MANY_STEPS
+    assert max(len(state.steps.pending) for state in monitors[0].ranks.values()) < 2 * monitor.MANY_STEPS
 
 
 EARLY_MESSAGE = """

@@ -50,6 +50,6 @@ def test_what_all_ranks_have_got_through_is_forgotten(tmp_path: Path, monkeypatc
     result = simulate(path, ranks=4, check=True, stdout=io.StringIO())
     assert result.findings == ()
     (monitor,) = monitors
-    kept = [len(state.steps.ahead) for state in monitor.ranks.values()]
+    kept = [len(state.steps.pending) for state in monitor.ranks.values()]
     assert len(kept) == 4
     assert max(kept) <= 20

@@ -45,8 +45,8 @@ def test_near_buffers_are_those_that_overlap(seed: int) -> None:
 
 
 def test_open_requests_are_not_compared_with_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    times, are_apart = [], buffers._are_apart
-    monkeypatch.setattr(buffers, "_are_apart", lambda *both: times.append(0) or are_apart(*both))
+    times, are_apart = [], buffers._are_disjoint
+    monkeypatch.setattr(buffers, "_are_disjoint", lambda *both: times.append(0) or are_apart(*both))
     body = """
 a, b = np.zeros((200, 1)), np.zeros((200, 1))
 r = [call for i in range(200) for call in (comm.Irecv(b[i], 1 - comm.rank), comm.Isend(a[i], 1 - comm.rank))]

@@ -6,8 +6,8 @@ import pytest
 
 from xsim_py import simulate
 from xsim_py.checks import touches
-from xsim_py.checks.lookahead import Ahead
-from xsim_py.checks.touches import InCode
+from xsim_py.checks.lookahead import CodeAhead
+from xsim_py.checks.touches import WatchedCode
 
 PROGRAM = """
 import numpy as np
@@ -70,8 +70,8 @@ def test_lines_are_told_of_where_they_must_be(tmp_path: Path, monkeypatch, line:
         known[frame.f_lineno] = needs_none(code, frame, *told)
         return known[frame.f_lineno]
 
-    needs_none = InCode.needs_no_watch
-    monkeypatch.setattr(InCode, "needs_no_watch", needs_no_watch)
+    needs_none = WatchedCode.needs_no_watch
+    monkeypatch.setattr(WatchedCode, "needs_no_watch", needs_no_watch)
     simulate(path, ranks=2, check=True)
     assert known[before] == is_known
 
@@ -86,8 +86,8 @@ def test_what_touches_nothing_a_number_of_times_is_believed(tmp_path: Path, monk
         looked.append(ahead)
         return find(ahead, scope, guards)
 
-    find = Ahead.near
-    monkeypatch.setattr(Ahead, "near", near)
+    find = CodeAhead.near
+    monkeypatch.setattr(CodeAhead, "near", near)
     monkeypatch.setattr(touches, "MOST_LOOKS", 5)
     simulate(path, ranks=2, check=True)
     assert len(looked) == 5

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from xsim_py.checks.monitor import MpiCall, RankState
 from xsim_py.checks.records import MessageSide
-from xsim_py.checks.steps import Steps, go_through
+from xsim_py.checks.steps import Steps, replay_all
 
 RANKS = 3
 Call = tuple[int, tuple[int, ...], bool]
@@ -65,10 +65,10 @@ def test_steps_are_gone_through_as_far_as_sends_without_buffers_come(calls: list
             made.append(side)
         if blocking:
             made[0].also = made[1] if len(made) > 1 else None
-            ranks[rank].exchange(made[0])
+            ranks[rank].add_blocking(made[0])
         else:
-            ranks[rank].take(made, [], True)
+            ranks[rank].add(made, [], True)
         taken[rank] += 1
-        ranks[rank].go_on()
-    go_through(ranks, is_over=False)
-    assert [count - len(steps.ahead) for count, steps in zip(taken, ranks, strict=True)] == can_pass(calls)
+        ranks[rank].replay()
+    replay_all(ranks, is_over=False)
+    assert [count - len(steps.pending) for count, steps in zip(taken, ranks, strict=True)] == can_pass(calls)

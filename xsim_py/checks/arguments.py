@@ -108,11 +108,11 @@ def _reduce_local(monitor: Monitor, call: MpiCall, op: Any, inbuf: Any, inoutbuf
 def _from_to(monitor: Monitor, call: MpiCall, inbuf: Any, outbuf: Any) -> After | None:
     """Check the buffers of a call that reads one and writes another."""
     buffers.overlapping(monitor, call, inbuf, reads=True)
-    buffers.apart(monitor, call, inbuf, outbuf, "input and output")
+    buffers.check_disjoint(monitor, call, inbuf, outbuf, "input and output")
     return buffers.overlapping(monitor, call, outbuf)
 
 
-ADVICE: dict[str, Callable[..., Any]] = {
+CHECKS: dict[str, Callable[..., Any]] = {
     "Create": created,
     "Create_subarray": subarray,
     "Pack": _pack,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py.code_origin import program_frame
 
-from .sources import instructions_of, keep_in_step, key_of, nodes_of
+from .sources import cleared_on_change, instructions_of, key_of, nodes_of
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -30,7 +30,7 @@ _LEAVES = (ast.Break, ast.Return, ast.Raise, ast.Assert, ast.Yield, ast.YieldFro
 _LOOPS = (ast.For, ast.While)
 
 
-@keep_in_step
+@cleared_on_change
 @lru_cache(maxsize=1024)
 def is_awaiting(code: CodeType, file: str, offset: int) -> bool:
     """Return True if the test at an instruction of a function is in a loop that waits for it."""
@@ -40,7 +40,7 @@ def is_awaiting(code: CodeType, file: str, offset: int) -> bool:
     return key is not None and key[1:] in _awaiting_in(file)
 
 
-@keep_in_step
+@cleared_on_change
 @lru_cache(maxsize=128)
 def _awaiting_in(file: str) -> frozenset[tuple[int, int]]:
     """Return the end positions of all tests in a file that are in such loops."""
@@ -113,41 +113,41 @@ def _tests_of(loop: ast.While) -> Iterator[ast.Call]:
     """
     condition = loop.test
     if isinstance(condition, ast.Constant) and condition.value:
-        ways = [each for each in loop.body if isinstance(each, ast.If) and not each.orelse]
-        for way in ways:
-            test = _of_truth(way.test)
-            if test is not None and len(way.body) == 1 and isinstance(way.body[0], ast.Break):
+        exits = [each for each in loop.body if isinstance(each, ast.If) and not each.orelse]
+        for branch in exits:
+            test = _of_truth(branch.test)
+            if test is not None and len(branch.body) == 1 and isinstance(branch.body[0], ast.Break):
                 yield test
     elif isinstance(condition, ast.UnaryOp) and isinstance(condition.op, ast.Not):
         test = _of_truth(condition.operand)
         if test is not None:
             yield test
         elif isinstance(condition.operand, ast.Name):
-            yield from _told_by(condition.operand.id, loop)
+            yield from _assigned_test(condition.operand.id, loop)
 
 
-def _told_by(name: str, loop: ast.While) -> Iterator[ast.Call]:
+def _assigned_test(name: str, loop: ast.While) -> Iterator[ast.Call]:
     """Yield the test assigned to the variable that ends a loop, if nothing else is assigned to it.
 
     Recognised are ``done = request.Test()`` and ``done, message = request.test()`` in a loop ``while not done``.
     """
-    given = [each for each in ast.walk(loop) if isinstance(each, ast.Name) and each.id == name]
+    uses = [each for each in ast.walk(loop) if isinstance(each, ast.Name) and each.id == name]
     for each in loop.body:
         # the condition, and this assignment
-        if isinstance(each, ast.Assign) and len(each.targets) == 1 and len(given) == 2:
+        if isinstance(each, ast.Assign) and len(each.targets) == 1 and len(uses) == 2:
             target, value = each.targets[0], each.value
             is_pair = isinstance(target, ast.Tuple) and len(target.elts) == 2
             first = target.elts[0] if is_pair else target  # type: ignore[attr-defined]
             test = _test(value) if is_pair else _of_truth(value)
-            if first in given and test is not None and test.func.attr.islower() == is_pair:  # type: ignore[attr-defined]
+            if first in uses and test is not None and test.func.attr.islower() == is_pair:  # type: ignore[attr-defined]
                 yield test
 
 
 def _is_idle(loop: ast.While, tests: list[ast.Call], harmless: set[str]) -> bool:
     """Return True if a loop does nothing else that may complete a request and has no other exit."""
     inside = list(ast.walk(loop))
-    outs = sum(isinstance(each, _LEAVES) for each in inside)
-    if len(tests) > 1 or outs > isinstance(loop.test, ast.Constant):
+    exit_count = sum(isinstance(each, _LEAVES) for each in inside)
+    if len(tests) > 1 or exit_count > isinstance(loop.test, ast.Constant):
         return False
     if any(isinstance(each, _LOOPS) for each in inside[1:]):
         return False

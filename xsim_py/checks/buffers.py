@@ -135,10 +135,10 @@ class Used:
     __slots__ = (
         "check",
         "is_noted",
-        "kept",
         "locked",
         "memory",
         "monitor",
+        "old_content",
         "reads",
         "record",
         "state",
@@ -154,7 +154,7 @@ class Used:
         self.locked: list[Any] = []
         self.check = 0
         self.is_noted = False
-        self.kept = b""
+        self.old_content = b""
         self.record: Any = None
         self.suspect: Place | None = None
 
@@ -179,15 +179,15 @@ class Used:
             self.check = self.memory.crc()
         # the request has a hook that runs when its message is stored
         elif task is not None and task.finish is not None:
-            self.kept = self.memory.pack()
-            poison, self.check = _poison(len(self.kept))
+            self.old_content = self.memory.pack()
+            poison, self.check = _poison(len(self.old_content))
             self.memory.unpack(poison)
             if type(self.memory) is PackedMemory:  # its elements exclude padding
                 self.check = self.memory.crc()
             if not isinstance(task.finish, _Restoring):  # also on each start of a persistent request
                 task.finish = _Restoring(record, task.finish)
 
-    def touched(self, how: str, place: Place, pieces: list[tuple[int, int]], array: Any, frame: Any) -> None:
+    def record_access(self, how: str, place: Place, pieces: list[tuple[int, int]], array: Any, frame: Any) -> None:
         """Record that an instruction of the program is about to load from the buffer or store to it."""
         if self.record is None or (self.reads and how == LOAD):
             return
@@ -218,11 +218,11 @@ class Used:
         """Restore the old content of a receive buffer before its message is stored; check that it is unchanged."""
         if self.locked:
             self.unlock()
-        if self.kept:
+        if self.old_content:
             self._compare()
-            if len(self.kept) != filled_bytes:
-                self.memory.unpack(self.kept)
-            self.kept = b""
+            if len(self.old_content) != filled_bytes:
+                self.memory.unpack(self.old_content)
+            self.old_content = b""
 
     def end(self) -> None:
         """Stop guarding the buffer."""
@@ -259,7 +259,7 @@ class _Restoring:
         return self.finish(data)
 
 
-class Unnamed:
+class NoRequest:
     """A stand-in for the request of an operation without one."""
 
     persistent = False
@@ -329,12 +329,12 @@ def _pieces_from_origin(core: Type, count: int) -> list[tuple[int, int]]:
     return sorted(zip(starts.tolist(), (starts + np.tile(lengths, count)).tolist(), strict=True))
 
 
-def lent(monitor: Monitor, call: MpiCall, buf: Any) -> Used | None:
+def guard_send_buffer(monitor: Monitor, call: MpiCall, buf: Any) -> Used | None:
     """Return the guard of a send buffer, which the program must not write from now on."""
     return _use(monitor, call, buf, reads=True)
 
 
-def awaited(monitor: Monitor, call: MpiCall, buf: Any) -> Used | None:
+def guard_receive_buffer(monitor: Monitor, call: MpiCall, buf: Any) -> Used | None:
     """Return the guard of a receive buffer, which the program must not access from now on."""
     return _use(monitor, call, buf, reads=False)
 
@@ -343,7 +343,7 @@ def _use(monitor: Monitor, call: MpiCall, buf: Any, *, reads: bool) -> Used | No
     memory = _memory(buf, reads=reads)
     if memory is None:
         return None
-    _look(monitor, call, memory, reads=reads)
+    _check_memory(monitor, call, memory, reads=reads)
     if not reads and type(memory) is PackedMemory:
         parsed = _parsed(buf, writable=True)
         if parsed is None:
@@ -364,19 +364,19 @@ def _memory(buf: Any, *, reads: bool) -> Any:
     return PackedBlocks(parsed) if type(parsed) is BlockBuffer else PackedMemory(parsed)
 
 
-def _look(monitor: Monitor, call: MpiCall, memory: Any, *, reads: bool) -> None:
+def _check_memory(monitor: Monitor, call: MpiCall, memory: Any, *, reads: bool) -> None:
     """Find requests that use the memory a call is about to use, and notify the windows that contain it."""
     if call.rank.exposed:
-        _show(call, memory.pieces, reads=reads)
+        _notify_windows(call, memory.pieces, reads=reads)
     if call.rank.buffers:
-        _check_apart(monitor, call, memory, reads=reads)
+        _check_unused(monitor, call, memory, reads=reads)
 
 
 def overlapping(monitor: Monitor, call: MpiCall, buf: Any, *, reads: bool = False) -> Callable[[Any], None] | None:
     """Find the requests whose buffers a blocking call would use.
 
     The returned function notifies the windows of what the call has stored when it ends: by then the accesses of other
-    ranks to their memory may be complete, and the received message may have told the rank so.
+    ranks to their memory may be complete, and the rank may know that from the received message.
     """
     if not call.rank.buffers and not call.rank.exposed:
         return None  # hot path
@@ -384,14 +384,14 @@ def overlapping(monitor: Monitor, call: MpiCall, buf: Any, *, reads: bool = Fals
     if memory is None:
         return None
     if call.rank.buffers:
-        _check_apart(monitor, call, memory, reads=reads)
+        _check_unused(monitor, call, memory, reads=reads)
     if reads:
-        _show(call, memory.pieces, reads=True)
+        _notify_windows(call, memory.pieces, reads=True)
         return None
-    return lambda _: _show(call, memory.pieces, reads=False)
+    return lambda _: _notify_windows(call, memory.pieces, reads=False)
 
 
-def freed(monitor: Monitor, call: MpiCall, mem: Any) -> None:
+def check_freed(monitor: Monitor, call: MpiCall, mem: Any) -> None:
     """Check ``Free_mem``: a request may still use the memory."""
     overlapping(monitor, call, mem)
 
@@ -411,10 +411,12 @@ def are_distinct(sendbuf: Any, recvbuf: Any) -> bool:
         return True
     mine = sendbuf[0] if type(sendbuf) in _LISTS and sendbuf else sendbuf
     theirs = recvbuf[0] if type(recvbuf) in _LISTS and recvbuf else recvbuf
-    return type(mine) is type(theirs) is _ndarray and _are_apart(mine, theirs)
+    return type(mine) is type(theirs) is _ndarray and _are_disjoint(mine, theirs)
 
 
-def apart(monitor: Monitor, call: MpiCall, sendbuf: Any, recvbuf: Any, words: str = "send and receive") -> None:
+def check_disjoint(
+    monitor: Monitor, call: MpiCall, sendbuf: Any, recvbuf: Any, words: str = "send and receive"
+) -> None:
     """Find a call that writes memory which it also reads (MPI 4.1, 2.3)."""
     if are_distinct(sendbuf, recvbuf):
         return  # hot path
@@ -423,24 +425,24 @@ def apart(monitor: Monitor, call: MpiCall, sendbuf: Any, recvbuf: Any, words: st
         _overlap(monitor, call, sent, received, words)
 
 
-def exchanging(monitor: Monitor, call: MpiCall, title: str, *uses: Used | None) -> list[Used]:
+def exchange_guards(monitor: Monitor, call: MpiCall, title: str, *uses: Used | None) -> list[Used]:
     """Return the guards of the buffers of one operation, of which it may write the last; empty if these overlap.
 
     `title` names the operation, which an earlier call may have prepared.
     """
-    given = [used for used in uses if used is not None]
-    if len(given) > 1 and not given[-1].reads:
-        written = given[-1].memory
-        if any(_overlap(monitor, call, used.memory, written, title=title) for used in given[:-1]):
+    guards = [used for used in uses if used is not None]
+    if len(guards) > 1 and not guards[-1].reads:
+        written = guards[-1].memory
+        if any(_overlap(monitor, call, used.memory, written, title=title) for used in guards[:-1]):
             return []
-    return given
+    return guards
 
 
 def _overlap(
     monitor: Monitor, call: MpiCall, read: Any, written: Any, words: str = "send and receive", title: str = ""
 ) -> bool:
     """Return True if a call reads and writes the same bytes, after noting that."""
-    if read.array is not None and written.array is not None and _are_apart(read.array, written.array):
+    if read.array is not None and written.array is not None and _are_disjoint(read.array, written.array):
         return False  # hot path
     mine, theirs = read.pieces, written.pieces
     if not overlap(mine, theirs):
@@ -455,30 +457,30 @@ def _overlap(
     return True
 
 
-def _are_apart(mine: Any, theirs: Any) -> bool:
+def _are_disjoint(mine: Any, theirs: Any) -> bool:
     """Return True if two arrays certainly share no memory; most often each owns its memory."""
     if mine.base is None and theirs.base is None:
         return mine is not theirs
     return not np.may_share_memory(mine, theirs)
 
 
-def _show(call: MpiCall, pieces: list[tuple[int, int]], *, reads: bool) -> None:
+def _notify_windows(call: MpiCall, pieces: list[tuple[int, int]], *, reads: bool) -> None:
     """Notify the windows of a rank that a call loads from their memory or stores to it."""
     for exposed in call.rank.exposed:
         low, high = exposed.pieces[0]
         inside = [(max(start, low), min(end, high)) for start, end in pieces if start < high and low < end]
         if inside:
-            exposed.touched(LOAD if reads else STORE, call.place, inside, None, None)
+            exposed.record_access(LOAD if reads else STORE, call.place, inside, None, None)
 
 
-def _check_apart(monitor: Monitor, call: MpiCall, memory: Any, *, reads: bool) -> None:
+def _check_unused(monitor: Monitor, call: MpiCall, memory: Any, *, reads: bool) -> None:
     """Find the active requests that use memory which a call is about to use; both may read it."""
     mine, in_use = memory.array, call.rank.buffers
     for other in in_use if len(in_use) <= FEW else in_use.near(memory, reads=reads):
         theirs = other.memory.array
         if (reads and other.reads) or other.record is None:
             continue
-        if mine is not None and theirs is not None and _are_apart(mine, theirs):
+        if mine is not None and theirs is not None and _are_disjoint(mine, theirs):
             continue
         if overlap(memory.pieces, other.pieces):
             other.is_noted = other.is_noted or not reads

@@ -46,7 +46,7 @@ from . import (
     rma,
 )
 from .monitor import Monitor, MpiCall, RankState
-from .steps import go_through
+from .steps import replay_all
 from .wrapping import Hooks, watched
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ _OF_REQUESTS: dict[str, Callable[..., Any]] = {
     **partitions.OF_REQUESTS,
 }
 _LIFE = ("Init", "Init_thread", "Finalize")
-_ADVICE_OF_FUNCTIONS: dict[str, Callable[..., Any]] = {"Free_mem": buffers.freed}
+_CHECKS_OF_FUNCTIONS: dict[str, Callable[..., Any]] = {"Free_mem": buffers.check_freed}
 _FUNCTIONS = (
     *("Attach_buffer", "Close_port", "Compute_dims", "Detach_buffer", "Free_mem", "Lookup_name", "Unpublish_name"),
     *_LIFE,
@@ -152,11 +152,11 @@ def install(patches: Patches, monitor: Monitor) -> None:
             _family(owner),
             name,
             _synchronous(owner, name, function) if monitor.synchronous else function,
-            Hooks(_advice(owner, name), _ended, _failed, _tidy),
+            Hooks(_check_of(owner, name), _ended, _failed, _tidy),
         ),
     )
     for name in _FUNCTIONS:
-        hooks = Hooks(_ADVICE_OF_FUNCTIONS.get(name), _ended, _failed, _tidy)
+        hooks = Hooks(_CHECKS_OF_FUNCTIONS.get(name), _ended, _failed, _tidy)
         patches.set(MPI, name, watched(monitor, "MPI", name, getattr(MPI, name), hooks))
     file_accesses.install(patches, monitor)
     monitor.lines.begin()
@@ -210,20 +210,20 @@ def _see_misplaced_calls(patches: Patches, monitor: Monitor) -> None:
     """Notify a monitor of calls before MPI_Init or after MPI_Finalize, which end the job."""
     refuse = misplaced_calls.refuse
 
-    def told(when: str) -> None:
+    def refuse_after_note(when: str) -> None:
         number = current.running().rank.number
         place = monitor.place_of(sys._getframe(1), number)  # an attribute such as `comm.rank` is not a call
         monitor.note(CALL_ORDERING, place, f"MPI is used {when}", number)
         refuse(when)
 
-    patches.set(misplaced_calls, "refuse", told)
+    patches.set(misplaced_calls, "refuse", refuse_after_note)
 
 
 def _see_uncaught_errors(patches: Patches, monitor: Monitor) -> None:
     """Notify a monitor of exceptions that Python would report, and of ranks that end without ``MPI.Finalize``."""
     announce = lifecycle.announce
 
-    def heard(error: BaseException) -> None:
+    def note_uncaught(error: BaseException) -> None:
         _uncaught(monitor, current.running().rank.number, error)
 
     @wraps(announce)
@@ -235,7 +235,7 @@ def _see_uncaught_errors(patches: Patches, monitor: Monitor) -> None:
                 monitor.note(CALL_ORDERING, last.place, text, rank.number)
         announce(rank, time_ps, status, message, **named)
 
-    patches.set(tracebacks, "uncaught", heard)
+    patches.set(tracebacks, "uncaught", note_uncaught)
     patches.set(lifecycle, "announce", announced)
 
 
@@ -299,7 +299,7 @@ def _family(owner: type) -> str:
 
 
 @cache
-def _advice(owner: type, name: str) -> Callable[..., Any] | None:
+def _check_of(owner: type, name: str) -> Callable[..., Any] | None:
     if issubclass(owner, Request):
         return _OF_REQUESTS.get(name)
     if issubclass(owner, Message):
@@ -307,13 +307,13 @@ def _advice(owner: type, name: str) -> Callable[..., Any] | None:
     if name in resources.ENDS:
         return resources.free
     if issubclass(owner, (Datatype, Op)):
-        return arguments.ADVICE.get(name)
+        return arguments.CHECKS.get(name)
     if issubclass(owner, Win):
-        return rma.ADVICE.get(name)
+        return rma.CHECKS.get(name)
     if issubclass(owner, CommHandle):
-        return point_to_point.ADVICE.get(name) or collectives.ADVICE.get(name) or partitions.ADVICE.get(name)
-    if issubclass(owner, File) and name in files.ADVICE and name != "Close":
-        return files.ADVICE[name]
+        return point_to_point.CHECKS.get(name) or collectives.CHECKS.get(name) or partitions.CHECKS.get(name)
+    if issubclass(owner, File) and name in files.CHECKS and name != "Close":
+        return files.CHECKS[name]
     return None
 
 
@@ -325,25 +325,25 @@ def _ended(monitor: Monitor, call: MpiCall, first: Any, result: Any) -> None:
         requests.of_request(monitor, call, result)
     elif isinstance(result, Handle):
         if result is not first:  # `Datatype.Commit` returns its own handle
-            resources.made(call, result)
+            resources.note_created(call, result)
     elif type(result) is tuple and result and isinstance(result[-1], Request):
         requests.of_request(monitor, call, result[-1])
         if isinstance(result[0], Handle):
-            resources.made(call, result[0])
+            resources.note_created(call, result[0])
     elif call.name == "Get_contents":
         for datatype in result[-1]:
-            resources.made(call, datatype)
+            resources.note_created(call, datatype)
 
 
 def _tidy(monitor: Monitor, state: RankState) -> None:
     """Drop the steps that all ranks have completed."""
     every = [other.steps for other in monitor.ranks.values()]
-    go_through(every, is_over=False)
-    if len(state.steps.ahead) > _MOST_STEPS:
+    replay_all(every, is_over=False)
+    if len(state.steps.pending) > _MOST_STEPS:
         for steps in every:
-            steps.let_go()
-        go_through(every, is_over=False)
-    state.keep_more()
+            steps.relax()
+        replay_all(every, is_over=False)
+    state.raise_replay_limit()
 
 
 def _failed(monitor: Monitor, call: MpiCall, error: BaseException) -> None:
@@ -384,15 +384,15 @@ def _refusal(monitor: Monitor, call: MpiCall, error: BaseException) -> tuple[str
         if code == c.ERR_IN_STATUS and call.rank.number in monitor.truncated:
             code = c.ERR_TRUNCATE
         category = _category_of(code, call.name)
-        said = str(error).removeprefix("MPI_")
-        return (category, f"{call.title}: {said}") if category else None
+        message = str(error).removeprefix("MPI_")
+        return (category, f"{call.title}: {message}") if category else None
     if isinstance(error, _NO_PICKLE):
         return PARAMETER_MATCHING, f"{call.title} expects a pickled object, but the message is not one: {error}"
-    if isinstance(error, ValueError) and monitor.has(PARAMETER_MATCHING):
+    if isinstance(error, ValueError) and monitor.has_finding(PARAMETER_MATCHING):
         return None  # e.g. from numpy, for blocks that do not fit: the cause is already reported
     if isinstance(error, _OF_PYTHON) and not (isinstance(error, KeyError) and call.title in _LOOKUPS):
-        said = str(error).strip("'\"")
-        return INVALID_PARAMETER, f"{call.title}: {type(error).__name__}: {said}"
+        message = str(error).strip("'\"")
+        return INVALID_PARAMETER, f"{call.title}: {type(error).__name__}: {message}"
     return None
 
 
@@ -454,11 +454,11 @@ def finish(
     for number in sorted(finished):
         state = monitor.ranks.get(number)
         if state is not None:
-            requests.left(monitor, state)
-            epochs.left(monitor, number)
-            files.left(monitor, number)
+            requests.unfinished(monitor, state)
+            epochs.unfinished(monitor, number)
+            files.unfinished(monitor, number)
             if ended == "finished":
-                resources.left(monitor, state)
+                resources.unfreed(monitor, state)
     if ended == "finished":
         ordering.unreceived(monitor)
     else:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .records import Access, CollectiveCall, MembersCalls, MessageSide, Signal
+from .records import Access, CollectiveCall, CollectiveInstance, MessageSide, Signal
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,7 +52,7 @@ class Clocks:
         self._waiters: dict[int, list[int]] = {}
         self._ready = deque(sorted(ranks))
         # The number of members of each collective that have yet to begin, and the clocks of the others.
-        self._coming: dict[int, tuple[int, list[Clock]]] = {}
+        self._pending: dict[int, tuple[int, list[Clock]]] = {}
 
     def compute(self) -> None:
         """Compute all clocks."""
@@ -94,23 +94,23 @@ class Clocks:
             each.clock = self._known[number], self._places[number], self._ticks[number]
             if self._waiters:
                 self._ready += self._waiters.pop(id(each), ())
-            if type(each) is CollectiveCall and each.meeting is not None:
-                self._join(each.meeting, each.clock)
+            if type(each) is CollectiveCall and each.instance is not None:
+                self._member_begins(each.instance, each.clock)
 
-    def _join(self, meeting: MembersCalls, clock: Clock) -> None:
+    def _member_begins(self, instance: CollectiveInstance, clock: Clock) -> None:
         """Record that a member has begun a collective; after the last one, set the joint clock of all members."""
-        missing, begun = self._coming.get(id(meeting)) or (_kept(meeting), [])
+        missing, begun = self._pending.get(id(instance)) or (_recorded(instance), [])
         begun.append(clock)
-        self._coming[id(meeting)] = missing - 1, begun
+        self._pending[id(instance)] = missing - 1, begun
         if missing == 1:
-            meeting.clock = _joined(begun), 0, 0
-            del self._coming[id(meeting)]
-            self._ready += self._waiters.pop(id(meeting), ())
+            instance.clock = _merged(begun), 0, 0
+            del self._pending[id(instance)]
+            self._ready += self._waiters.pop(id(instance), ())
 
     def _end(self, number: int, waited: list[Any], sources: list[Any]) -> None:
         if sources:
-            heard = [source.clock for source in sources if source.clock]
-            self._known[number] = _joined([(self._known[number], 0, 0), *heard])
+            received = [source.clock for source in sources if source.clock]
+            self._known[number] = _merged([(self._known[number], 0, 0), *received])
         step = self._ticks[number] = self._ticks[number] + 1
         for each in waited:
             if type(each) is Access:
@@ -125,40 +125,45 @@ class Clocks:
                 if each.partner is not None and (not each.sends or each.name in _SYNCHRONOUS):
                     found.append(each.partner)
             elif kind is Signal:
-                if each.given:
+                if each.sent:
                     found.append(each)
             elif kind is Access:
                 found += each.after
             elif kind is CollectiveCall:
-                heard = _heard(each)
-                if heard and heard[0] is each.meeting and heard[0].clock is None and not _kept(heard[0]):
-                    heard[0].clock = 0
-                found += heard
+                received = _synchronised_with(each)
+                if (
+                    received
+                    and received[0] is each.instance
+                    and received[0].clock is None
+                    and not _recorded(received[0])
+                ):
+                    received[0].clock = 0
+                found += received
         return found
 
 
-def _kept(meeting: MembersCalls) -> int:
+def _recorded(instance: CollectiveInstance) -> int:
     """Return the number of recorded calls of a collective, without those replayed earlier, which have no clocks."""
-    return sum(said.clock != 0 for said in meeting.calls.values())
+    return sum(entry.clock != 0 for entry in instance.calls.values())
 
 
-def _joined(clocks: list[Clock]) -> NDArray[np.int64]:
+def _merged(clocks: list[Clock]) -> NDArray[np.int64]:
     """Return the knowledge of a rank that has received all of these clocks."""
-    joined: NDArray[np.int64] = clocks[0][0].copy()
+    merged: NDArray[np.int64] = clocks[0][0].copy()
     for known, place, tick in clocks:
-        np.maximum(joined, known, out=joined)
-        if joined[place] < tick:
-            joined[place] = tick
-    return joined
+        np.maximum(merged, known, out=merged)
+        if merged[place] < tick:
+            merged[place] = tick
+    return merged
 
 
-def _heard(said: CollectiveCall) -> list[Any]:
+def _synchronised_with(entry: CollectiveCall) -> list[Any]:
     """Return the member from which a collective certainly synchronises this one, or all members together."""
-    if said.meeting is None:
+    if entry.instance is None:
         return []
-    if said.root is None or said.name not in _FROM_ROOT | _TO_ROOT:
-        return [said.meeting]
-    root = said.meeting.calls.get(said.root)
-    if said.name in _FROM_ROOT:
-        return [] if root is None or root is said else [root]
-    return [said.meeting] if root is said else []
+    if entry.root is None or entry.name not in _FROM_ROOT | _TO_ROOT:
+        return [entry.instance]
+    root = entry.instance.calls.get(entry.root)
+    if entry.name in _FROM_ROOT:
+        return [] if root is None or root is entry else [root]
+    return [entry.instance] if root is entry else []

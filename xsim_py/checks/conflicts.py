@@ -15,28 +15,28 @@ from xsim_py.findings import GLOBAL_CONCURRENCY
 
 from .clocks import MOST_RANKS, Clocks
 from .elements import overlap
-from .steps import go_through
+from .steps import replay_all
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from .exposed import Exposed
     from .monitor import Monitor, MpiCall, RankState
-    from .records import Access, MembersCalls
+    from .records import Access, CollectiveInstance
     from .windows import OpenWindow
 
 _MOST_COMPARED = 64
 """At most this number of accesses between two fences are compared at once; more wait until the end."""
 
 
-def forget(monitor: Monitor, mine: OpenWindow, members: Iterable[int]) -> None:
+def drop_epoch(monitor: Monitor, mine: OpenWindow, members: Iterable[int]) -> None:
     """Drop the accesses between two fences if no two of them can conflict in any order.
 
     They come before everything that follows this fence, which all members have reached.
     """
     for target in range(len(mine.window.comm.ranks)):
         accesses = monitor.accesses.get((mine.key, target))
-        if accesses is None or (mine.key, target) in monitor.twins:
+        if accesses is None or (mine.key, target) in monitor.shared_memory:
             continue
         latest = [*takewhile(lambda access: access.epoch >= mine.fences, reversed(accesses))][::-1]
         epoch = [access for access in latest if access.epoch == mine.fences]
@@ -45,30 +45,30 @@ def forget(monitor: Monitor, mine: OpenWindow, members: Iterable[int]) -> None:
         if epoch and not accesses:
             del monitor.accesses[mine.key, target]
     if not monitor.accesses:
-        go_through([monitor.ranks[member].steps for member in members], is_over=False)
+        replay_all([monitor.ranks[member].steps for member in members], is_over=False)
 
 
-def settle(monitor: Monitor, call: MpiCall, meeting: MembersCalls) -> None:
+def drop_ordered(monitor: Monitor, call: MpiCall, instance: CollectiveInstance) -> None:
     """Report and drop conflicting accesses when a collective synchronises all ranks and many steps are kept.
 
     Each member receives from all others in that collective. If all accesses are complete, they come before everything
     that follows and need not be kept: memory is bounded by the accesses between two such collectives.
     """
     states = [*monitor.ranks.values()]
-    if len(call.rank.steps.ahead) <= call.rank.many or len(meeting.calls) < len(states):
+    if len(call.rank.steps.pending) <= call.rank.replay_limit or len(instance.calls) < len(states):
         return
     if not any(access.until == inf for accesses in monitor.accesses.values() for access in accesses):
         conflicting(monitor)
         for access in (access for accesses in monitor.accesses.values() for access in accesses):
             access.after = ()  # release the accesses before it
         monitor.accesses.clear()
-        go_through([state.steps for state in states], is_over=False)
+        replay_all([state.steps for state in states], is_over=False)
         for state in states:
             state.steps.forget_clocks()
             for exposed in state.exposed:
-                exposed.begin_anew()
+                exposed.reset()
     for state in states:
-        state.keep_more()
+        state.raise_replay_limit()
 
 
 def _may_conflict(accesses: list[Access]) -> bool:
@@ -93,25 +93,25 @@ def conflicting(monitor: Monitor, broken_off: Collection[str] = ()) -> None:
         return
     for accesses in monitor.accesses.values() if broken_off else ():
         accesses[:] = [each for each in accesses if each.until < inf or each.place[2] not in broken_off]
-    undecided = [accesses for _, accesses in sorted(monitor.accesses.items()) if not _are_apart(accesses)]
-    if not undecided and not monitor.twins:
+    undecided = [accesses for _, accesses in sorted(monitor.accesses.items()) if not _cannot_conflict(accesses)]
+    if not undecided and not monitor.shared_memory:
         return
     clocks = Clocks(monitor.ranks)
     clocks.compute()
     for accesses in undecided:
-        for mine, theirs in combinations_with_replacement(_alike(accesses), 2):
+        for mine, theirs in combinations_with_replacement(_by_line(accesses), 2):
             if not _kinds_conflict(mine, theirs):
                 continue
             for one, other in _concurrent(clocks, mine, theirs):
-                if one.conflicts(other) and overlap(one.pieces, other.pieces) and not _seen(clocks, one, other):
+                if one.conflicts(other) and overlap(one.pieces, other.pieces) and not _was_polled(clocks, one, other):
                     _note(monitor, one, other)
                     break  # others of these lines and ranks are the same finding
-    for window, twins in monitor.twins.items():
-        for twin, shift in twins:
-            _through_two(monitor, clocks, window, twin, shift)
+    for window, others in monitor.shared_memory.items():
+        for other_window, shift in others:
+            _compare_windows(monitor, clocks, window, other_window, shift)
 
 
-def _alike(accesses: Iterable[Access]) -> list[list[Access]]:
+def _by_line(accesses: Iterable[Access]) -> list[list[Access]]:
     """Return the accesses with a clock, one list per line and rank."""
     found: dict[Any, list[Access]] = {}
     for rank, own in _by_rank(accesses).items():
@@ -138,28 +138,30 @@ def _by_rank(accesses: Iterable[Access]) -> dict[int, list[Access]]:
     return found
 
 
-def entangle(monitor: Monitor, state: RankState, new: Exposed) -> None:
+def note_overlaps(monitor: Monitor, state: RankState, new: Exposed) -> None:
     """Record the other windows of a rank that share memory with a new one."""
     for old in state.exposed:
         if not old.is_over and overlap(old.pieces, new.pieces):
-            monitor.twins.setdefault(old.key, []).append((new.key, new.pieces[0][0] - old.pieces[0][0]))
-            monitor.twins.setdefault(new.key, [])
+            monitor.shared_memory.setdefault(old.key, []).append((new.key, new.pieces[0][0] - old.pieces[0][0]))
+            monitor.shared_memory.setdefault(new.key, [])
 
 
-def _through_two(monitor: Monitor, clocks: Clocks, window: Any, twin: Any, shift: int) -> None:
+def _compare_windows(monitor: Monitor, clocks: Clocks, window: Any, other_window: Any, shift: int) -> None:
     """Find conflicts between accesses through two windows, `shift` bytes apart in memory.
 
     The rank's own loads and stores are already among the accesses of each window.
     """
-    both = [_by_rank(each for each in monitor.accesses.get(key, ()) if not each.is_local) for key in (window, twin)]
+    both = [
+        _by_rank(each for each in monitor.accesses.get(key, ()) if not each.is_local) for key in (window, other_window)
+    ]
     for mine, theirs in product(*(each.values() for each in both)):
         for one, other in _concurrent(clocks, mine, theirs):
-            there = [(start + shift, end + shift) for start, end in other.pieces]
-            if one.conflicts(other, through_two=True) and overlap(one.pieces, there):
+            shifted = [(start + shift, end + shift) for start, end in other.pieces]
+            if one.conflicts(other, two_windows=True) and overlap(one.pieces, shifted):
                 _note(monitor, one, other)
 
 
-def _are_apart(accesses: list[Access]) -> bool:
+def _cannot_conflict(accesses: list[Access]) -> bool:
     """Return True if no two accesses to one memory can conflict, judging by orders known to single ranks.
 
     A rank knows when its own accesses completed. The rank that owns the memory knows the order of its own accesses, and
@@ -170,11 +172,11 @@ def _are_apart(accesses: list[Access]) -> bool:
         kind = access.how, access.what, access.exclusive, access.is_local, access.is_passive, access.polls
         kinds.setdefault((*kind, *access.pieces), {}).setdefault(access.rank, []).append(access)
     return len(kinds) <= _MOST_COMPARED and not any(
-        _may_meet(*both) for both in combinations_with_replacement(kinds.values(), 2)
+        _may_race(*both) for both in combinations_with_replacement(kinds.values(), 2)
     )
 
 
-def _may_meet(mine: dict[int, list[Access]], theirs: dict[int, list[Access]]) -> bool:
+def _may_race(mine: dict[int, list[Access]], theirs: dict[int, list[Access]]) -> bool:
     """Return True if accesses of two kinds (or one), by rank, conflict unless other calls order them."""
     one, other = next(iter(mine.values()))[0], next(iter(theirs.values()))[0]
     if not overlap(one.pieces, other.pieces):
@@ -182,19 +184,19 @@ def _may_meet(mine: dict[int, list[Access]], theirs: dict[int, list[Access]]) ->
     for rank in mine.keys() & theirs.keys():
         own = mine[rank] if mine is theirs else mine[rank] + theirs[rank]
         if own[0].conflicts(own[-1]):
-            turns = sorted((access.since, access.until) for access in own)
-            if any(until >= since for (_, until), (since, _) in pairwise(turns)):
+            intervals = sorted((access.since, access.until) for access in own)
+            if any(until >= since for (_, until), (since, _) in pairwise(intervals)):
                 return True
     pair = next(((one, other) for one, other in product(mine, theirs) if one != other), None)
-    return pair is not None and mine[pair[0]][0].conflicts(theirs[pair[1]][0]) and _are_shown_at_once(mine, theirs)
+    return pair is not None and mine[pair[0]][0].conflicts(theirs[pair[1]][0]) and _are_exposed_at_once(mine, theirs)
 
 
-def _are_shown_at_once(mine: dict[int, list[Access]], theirs: dict[int, list[Access]]) -> bool:
+def _are_exposed_at_once(mine: dict[int, list[Access]], theirs: dict[int, list[Access]]) -> bool:
     """Return True if memory is exposed to accesses of two ranks at once, as known by the rank that owns it."""
     last: dict[int, float] = {}
     kinds = (mine,) if mine is theirs else (mine, theirs)
     for since, until, rank in sorted(
-        (*each.shown, rank) for kind in kinds for rank, accesses in kind.items() for each in accesses
+        (*each.exposure, rank) for kind in kinds for rank, accesses in kind.items() for each in accesses
     ):
         last = {other: end for other, end in last.items() if end >= since}
         if last.keys() - {rank}:
@@ -203,7 +205,7 @@ def _are_shown_at_once(mine: dict[int, list[Access]], theirs: dict[int, list[Acc
     return False
 
 
-def _seen(clocks: Clocks, one: Access, other: Access) -> bool:
+def _was_polled(clocks: Clocks, one: Access, other: Access) -> bool:
     """Return True if the rank of one access had polled for the result of the other before it."""
     return (one.was_polled and clocks.known_to(other, one)) or (other.was_polled and clocks.known_to(one, other))
 

@@ -16,7 +16,7 @@ import numpy as np
 from xsim_py.findings import INVALID_PARAMETER
 
 from .resolve import value_of
-from .sources import keep_in_step, nodes_of
+from .sources import cleared_on_change, nodes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,10 +56,10 @@ def _check(monitor: Monitor, call: MpiCall, buf: Any, names: Names) -> None:
     frame: Any = sys._getframe(2)
     while frame is not None and frame.f_code is not call.place[0]:
         frame = frame.f_back
-    whole = None if frame is None else value_of(names, (frame.f_locals, frame.f_globals))
-    if type(array) is not np.ndarray or type(whole) is not np.ndarray or whole.dtype.hasobject:
+    original = None if frame is None else value_of(names, (frame.f_locals, frame.f_globals))
+    if type(array) is not np.ndarray or type(original) is not np.ndarray or original.dtype.hasobject:
         return
-    if array is not whole and not np.may_share_memory(array, whole):
+    if array is not original and not np.may_share_memory(array, original):
         text = f"{call.title} receives into a temporary copy of {'.'.join(names)}: the received data is lost"
         monitor.note(INVALID_PARAMETER, call.place, text, call.rank.number)
 
@@ -72,7 +72,7 @@ def _of_call(code: Any, offset: int) -> dict[int | str, Names]:
     return copied_in(code.co_filename).get((positions[1], positions[3]), {})
 
 
-@keep_in_step
+@cleared_on_change
 @cache
 def copied_in(file: str) -> dict[tuple[int, int], dict[int | str, Names]]:
     """Return the arguments of each call in a file that may be copies, by the line and column of the call's end."""
@@ -86,9 +86,9 @@ def copied_in(file: str) -> dict[tuple[int, int], dict[int | str, Names]]:
 
 
 def _copies(node: ast.Call) -> Iterator[tuple[int | str, Names]]:
-    given: list[tuple[int | str, ast.expr]] = [*enumerate(node.args)]
-    given += [(each.arg, each.value) for each in node.keywords if each.arg is not None]
-    for where, value in given:
+    arguments: list[tuple[int | str, ast.expr]] = [*enumerate(node.args)]
+    arguments += [(each.arg, each.value) for each in node.keywords if each.arg is not None]
+    for where, value in arguments:
         if isinstance(value, ast.List | ast.Tuple) and value.elts:
             value = value.elts[0]
         if not isinstance(value, ast.Name | ast.Attribute) and (names := _copied(value)):

@@ -33,7 +33,7 @@ def accessed(mine: OpenWindow, target: int) -> None:
         mine.locked_inside = mine.begun.get(target) or mine.begun[ALL]
 
 
-def held(monitor: Monitor, calls: Iterable[MpiCall]) -> None:
+def check_locks(monitor: Monitor, calls: Iterable[MpiCall]) -> None:
     """Find locks that are never released and block other ranks forever."""
     waiting = {call.rank.number: call for call in calls if call.title == "Win.Lock"}
     holding = [
@@ -44,21 +44,21 @@ def held(monitor: Monitor, calls: Iterable[MpiCall]) -> None:
     for call in waiting.values():
         wants = [theirs for theirs in call.rank.windows.values() if theirs.wanted is not None]
         for theirs, (number, mine) in product(wants, holding):
-            for target in _in_the_way(mine, theirs) if mine.key == theirs.key else ():
+            for target in _blocking_locks(mine, theirs) if mine.key == theirs.key else ():
                 where = f"{monitor.where(call.place)}: {call.title} of rank {call.rank.number} waits for it"
                 text = f"the lock of {'all ranks' if target == ALL else f'rank {target}'} is never released"
                 monitor.note(EPOCH_LIFECYCLE, mine.begun[target], text, number, where)
 
 
-def _in_the_way(mine: OpenWindow, theirs: OpenWindow) -> list[int]:
+def _blocking_locks(mine: OpenWindow, theirs: OpenWindow) -> list[int]:
     """Return the targets of a rank's locks that block the lock another rank is waiting for."""
     assert theirs.wanted is not None
     target, kind = theirs.wanted
     locks = {ALL: LOCK_SHARED} if mine.window.epochs.all_locked else mine.locks
-    return [held for held in locks if held in (ALL, target) and LOCK_EXCLUSIVE in (kind, locks[held])]
+    return [locked for locked in locks if locked in (ALL, target) and LOCK_EXCLUSIVE in (kind, locks[locked])]
 
 
-def left(monitor: Monitor, number: int) -> None:
+def unfinished(monitor: Monitor, number: int) -> None:
     """Find epochs that a rank has never ended, and accesses under a lock acquired between two fences.
 
     Those two fences form an epoch, in which the lock begins another (MPI 4.1, 12.5.1 and 12.5.3). This counts only if

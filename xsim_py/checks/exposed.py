@@ -37,7 +37,7 @@ class Exposed:
         start = address_of(mine.window.memory)
         self.pieces = [(start, start + len(mine.window.memory))]
 
-    def touched(
+    def record_access(
         self, how: str, place: Place, pieces: list[tuple[int, int]], array: Any, frame: FrameType | None
     ) -> None:
         """Record a load or store by the rank itself."""
@@ -45,8 +45,8 @@ class Exposed:
             return
         window, state, epoch = self._mine.window, self._state, self._mine.fences
         if self._mine.polled:
-            look(self._monitor, state, self._mine, place)
-        if window.freed or self._last == (how, place, pieces, epoch, len(state.steps.ahead)):
+            note_read(self._monitor, state, self._mine, place)
+        if window.freed or self._last == (how, place, pieces, epoch, len(state.steps.pending)):
             return  # the same line again, with no call in between
         base = self.pieces[0][0]
         inside = [(start - base, end - base) for start, end in pieces]
@@ -60,11 +60,11 @@ class Exposed:
         if how == LOAD:
             access.polls = self._polls(place, frame, inside)
         else:
-            access.polls = self._is_one_of_several(place, frame)
+            access.polls = self._may_repeat(place, frame)
             latest_of(self._monitor, "stored", self._mine, window.comm.me)[state.number] = access
         self._monitor.accesses.setdefault((self._mine.key, window.comm.me), []).append(access)
-        state.steps.take([access], [access], False)
-        self._last = (how, place, pieces, epoch, len(state.steps.ahead))
+        state.steps.add([access], [access], False)
+        self._last = (how, place, pieces, epoch, len(state.steps.pending))
 
     @property
     def key(self) -> tuple[Any, int]:
@@ -76,7 +76,7 @@ class Exposed:
         """True if the window is freed."""
         return bool(self._mine.window.freed)
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Record the next load or store even if it repeats the last one, which has been dropped."""
         self._last = None
 
@@ -92,7 +92,7 @@ class Exposed:
 
     def _polls(self, place: Place, frame: FrameType | None, inside: list[tuple[int, int]]) -> bool:
         """Return True if a load polls for a value, or may follow a synchronisation unknown to the monitor."""
-        if self._is_told_elsewhere():
+        if self._may_be_signalled():
             return True
         if frame is None:
             return False
@@ -103,13 +103,13 @@ class Exposed:
         has_synced = last is not None and last.name == "Sync" and last.place == self._mine.synced
         return has_synced and is_repeated(place[1], frame)
 
-    def _is_one_of_several(self, place: Place, frame: FrameType | None) -> bool:
+    def _may_repeat(self, place: Place, frame: FrameType | None) -> bool:
         """Return True if a store is in a loop or may follow a synchronisation unknown to the monitor."""
-        if self._is_told_elsewhere():
+        if self._may_be_signalled():
             return True
         return is_repeated(0, sys._getframe()) if frame is None else is_repeated(place[1], frame)
 
-    def _is_told_elsewhere(self) -> bool:
+    def _may_be_signalled(self) -> bool:
         """Return True if a flag in unmonitored shared memory may have synchronised the rank."""
         return any(mine.is_shared and not mine.window.freed for mine in self._state.windows.values())
 
@@ -120,22 +120,22 @@ def latest_of(monitor: Monitor, what: str, mine: OpenWindow, target: int) -> dic
     return found
 
 
-def see(access: Access) -> None:
+def note_seen(access: Access) -> None:
     """Record the accumulations that a fetching access may have seen."""
     access.after = [last for rank, last in access.latest.items() if rank != access.rank]
 
 
-def look(monitor: Monitor, state: RankState, mine: OpenWindow, place: Place) -> None:
+def note_read(monitor: Monitor, state: RankState, mine: OpenWindow, place: Place) -> None:
     """Record that a rank reads its own memory and may see what others last put or accumulated there."""
     me = mine.window.comm.me
     latest = [access for how in (WRITE, ACCUMULATE) for access in latest_of(monitor, how, mine, me).values()]
     after = [access for access in latest if access.rank != state.number]
     if after and after != mine.seen:
         mine.seen = after
-        state.steps.take([], [has_seen(state.number, place, after)], False)
+        state.steps.add([], [seen_record(state.number, place, after)], False)
 
 
-def has_seen(rank: int, place: Place, after: Sequence[Access]) -> Access:
+def seen_record(rank: int, place: Place, after: Sequence[Access]) -> Access:
     """Return a record of having seen the results of accesses: a rank that waits for it comes after them."""
     seen = Access(rank, "", place, READ, "", [], exclusive=False)
     seen.after = after

@@ -35,10 +35,10 @@ def install(patches: Patches, monitor: Monitor) -> None:
         mine = monitor.calls.get(current.here())
         if mine is None or not mine.is_open or len(file.comm.ranks) < 2 or file.amode & MODE_RDONLY:
             return body
-        told = mine.rank, mine.title, mine.place
+        caller = mine.rank, mine.title, mine.place
 
         def followed() -> int:
-            pending[current.fiber] = told
+            pending[current.fiber] = caller
             return body()
 
         return followed
@@ -46,19 +46,19 @@ def install(patches: Patches, monitor: Monitor) -> None:
     @wraps(start)
     def started(file: Any, call: Any, offset: int, etypes: int, chs: Any) -> int:
         at = start(file, call, offset, etypes, chs)
-        told = pending.pop(current.fiber, None)
-        if told is not None and etypes:
+        caller = pending.pop(current.fiber, None)
+        if caller is not None and etypes:
             view = file.view
-            _take(monitor, file, view.pieces(at * view.unit, etypes * view.unit), told, writes=call.writing)
+            _record(monitor, file, view.pieces(at * view.unit, etypes * view.unit), caller, writes=call.writing)
         return at
 
     patches.set(access, "prepare", prepared)
     patches.set(access, "_start", started)
 
 
-def _take(monitor: Monitor, file: Any, where: Any, told: tuple[RankState, str, Place], *, writes: bool) -> None:
+def _record(monitor: Monitor, file: Any, where: Any, caller: tuple[RankState, str, Place], *, writes: bool) -> None:
     """Record an access, as complete at once even if it continues in the background."""
-    state, title, place = told
+    state, title, place = caller
     if len(where.starts) > MOST_PIECES:
         return
     pieces = list(zip(where.starts.tolist(), (where.starts + where.sizes).tolist(), strict=True))
@@ -66,4 +66,4 @@ def _take(monitor: Monitor, file: Any, where: Any, told: tuple[RankState, str, P
     made.of = "a file"
     made.since = made.until = state.next_moment()
     monitor.accesses.setdefault(("file", file.comm.cid, file.comm.ranks[0]), []).append(made)
-    state.steps.take([made], [made], True)
+    state.steps.add([made], [made], True)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .wrapping import After
 
 _TOGETHER = ("Set_size", "Preallocate", "Sync", "Seek_shared", "Set_atomicity")
-_MADE_BY_ALL = ("_all", "_at_all", "_ordered")
+_COLLECTIVE_SUFFIXES = ("_all", "_at_all", "_ordered")
 
 
 def _open(
@@ -36,41 +36,41 @@ def _open(
     **__: Any,
 ) -> None:
     """Check ``File.Open``, for which all members pass the same file and mode."""
-    said = CollectiveCall(call.rank.number, call.title, call.place)
-    said.same = f"file {shown(os.path.realpath(os.fsdecode(filename)), monitor.start)} with mode {int(amode)}"
-    collectives.enter(monitor, call, comm, said)
-    call.rank.steps.take([said], [said], True)
+    entry = CollectiveCall(call.rank.number, call.title, call.place)
+    entry.same = f"file {shown(os.path.realpath(os.fsdecode(filename)), monitor.start)} with mode {int(amode)}"
+    collectives.enter(monitor, call, comm, entry)
+    call.rank.steps.add([entry], [entry], True)
 
 
-def _together(monitor: Monitor, call: MpiCall, file: Any, *args: Any, **kwargs: Any) -> None:
+def _collective(monitor: Monitor, call: MpiCall, file: Any, *args: Any, **kwargs: Any) -> None:
     """Check a call that all ranks which have opened the file make."""
-    _meet(monitor, call, file)
+    _join(monitor, call, file)
 
 
-def _moves(name: str) -> Callable[..., After | None]:
+def _blocking_transfer(name: str) -> Callable[..., After | None]:
     """Return the check of a call that writes from a buffer, or reads into one, before it returns."""
-    reads, together, place = name.startswith("Write"), name.endswith(_MADE_BY_ALL), int("_at" in name)
+    reads, is_collective, place = name.startswith("Write"), name.endswith(_COLLECTIVE_SUFFIXES), int("_at" in name)
 
     def follow(monitor: Monitor, call: MpiCall, file: Any, *args: Any, **kwargs: Any) -> After | None:
         after = None
         if call.rank.buffers or call.rank.exposed:
             buf = args[place] if len(args) > place else kwargs.get("buf")
             after = buffers.overlapping(monitor, call, buf, reads=reads)
-        if together:
-            _meet(monitor, call, file)
+        if is_collective:
+            _join(monitor, call, file)
         return after
 
     return follow
 
 
-def _meet(monitor: Monitor, call: MpiCall, file: Any, same: str = "") -> None:
+def _join(monitor: Monitor, call: MpiCall, file: Any, same: str = "") -> None:
     """Compare a call with those of the other ranks that have opened the file."""
     opened = file._impl
     if opened is file._null or opened.closed:
         return
-    said = CollectiveCall(call.rank.number, call.title, call.place, same=same)
-    collectives.meet(monitor, call, opened.comm, said)
-    call.rank.steps.take([said], [said], True)
+    entry = CollectiveCall(call.rank.number, call.title, call.place, same=same)
+    collectives.join_collective(monitor, call, opened.comm, entry)
+    call.rank.steps.add([entry], [entry], True)
 
 
 def _view(
@@ -88,21 +88,21 @@ def _view(
         extent = in_file(datarep or "native", etype._live()).extent
     except Exception:  # the call itself reports the error
         return
-    _meet(monitor, call, file, f"an etype of {extent} bytes")
+    _join(monitor, call, file, f"an etype of {extent} bytes")
 
 
-def _begins(*, reads: bool) -> Callable[..., After | None]:
+def _nonblocking_transfer(*, reads: bool) -> Callable[..., After | None]:
     """Return the check of a call that begins a nonblocking or split read or write."""
 
     def follow(monitor: Monitor, call: MpiCall, file: Any, *args: Any, **kwargs: Any) -> After | None:
-        _never_two(monitor, call, file)
+        _check_pending_split(monitor, call, file)
         buf = kwargs["buf"] if "buf" in kwargs else args[-1]
-        used = (buffers.lent if reads else buffers.awaited)(monitor, call, buf)
+        used = (buffers.guard_send_buffer if reads else buffers.guard_receive_buffer)(monitor, call, buf)
 
         def begun(request: Any) -> None:
             record: Any = of_request(monitor, call, request)
             if record is None and call.name.endswith("_begin"):
-                record = buffers.Unnamed(call)
+                record = buffers.NoRequest(call)
                 monitor.signals[call.rank.number, "split", id(file._impl)] = record, file._impl
             if used is not None and record is not None:
                 used.begin(record)
@@ -112,7 +112,7 @@ def _begins(*, reads: bool) -> Callable[..., After | None]:
     return follow
 
 
-def _never_two(monitor: Monitor, call: MpiCall, file: Any) -> None:
+def _check_pending_split(monitor: Monitor, call: MpiCall, file: Any) -> None:
     """Find a split call on a file that already has one pending; at most one is allowed (MPI 4.1, 14.4.5)."""
     before = monitor.signals.get((call.rank.number, "split", id(file._impl)))
     if before is not None and call.name.endswith("_begin"):
@@ -121,7 +121,7 @@ def _never_two(monitor: Monitor, call: MpiCall, file: Any) -> None:
         _if_uncaught(monitor, call, text, where)
 
 
-def _ends(monitor: Monitor, call: MpiCall, file: Any, *args: Any, **kwargs: Any) -> After | None:
+def _end_split(monitor: Monitor, call: MpiCall, file: Any, *args: Any, **kwargs: Any) -> After | None:
     """Check the second half of a split call, after which the buffer is free again."""
     key = call.rank.number, "split", id(file._impl)
     begun = monitor.signals.get(key)
@@ -139,7 +139,7 @@ def _if_uncaught(monitor: Monitor, call: MpiCall, text: str, *details: str) -> N
     monitor.raised[call.rank.number, code, offset] = call.place, REQUEST_LIFECYCLE, text, details
 
 
-def left(monitor: Monitor, number: int) -> None:
+def unfinished(monitor: Monitor, number: int) -> None:
     """Find split calls that a rank has never ended, even before closing their files (MPI 4.1, 14.2.2)."""
     for key, begun in monitor.signals.items():
         if key[:2] == (number, "split"):
@@ -150,15 +150,15 @@ def left(monitor: Monitor, number: int) -> None:
 _BEGUN = ("", "_at", "_shared", "_all", "_at_all")
 _AT_ONCE = (*_BEGUN, "_ordered")
 
-ADVICE: dict[str, Callable[..., Any]] = {
+CHECKS: dict[str, Callable[..., Any]] = {
     "Open": _open,
     "Set_view": _view,
-    **dict.fromkeys(_TOGETHER, _together),
-    **{(name := f"{verb}{suffix}"): _moves(name) for verb in ("Read", "Write") for suffix in _AT_ONCE},
-    **{f"Iread{suffix}": _begins(reads=False) for suffix in _BEGUN},
-    **{f"Iwrite{suffix}": _begins(reads=True) for suffix in _BEGUN},
-    **{f"Read{suffix}_begin": _begins(reads=False) for suffix in _MADE_BY_ALL},
-    **{f"Write{suffix}_begin": _begins(reads=True) for suffix in _MADE_BY_ALL},
-    **{f"{verb}{suffix}_end": _ends for verb in ("Read", "Write") for suffix in _MADE_BY_ALL},
+    **dict.fromkeys(_TOGETHER, _collective),
+    **{(name := f"{verb}{suffix}"): _blocking_transfer(name) for verb in ("Read", "Write") for suffix in _AT_ONCE},
+    **{f"Iread{suffix}": _nonblocking_transfer(reads=False) for suffix in _BEGUN},
+    **{f"Iwrite{suffix}": _nonblocking_transfer(reads=True) for suffix in _BEGUN},
+    **{f"Read{suffix}_begin": _nonblocking_transfer(reads=False) for suffix in _COLLECTIVE_SUFFIXES},
+    **{f"Write{suffix}_begin": _nonblocking_transfer(reads=True) for suffix in _COLLECTIVE_SUFFIXES},
+    **{f"{verb}{suffix}_end": _end_split for verb in ("Read", "Write") for suffix in _COLLECTIVE_SUFFIXES},
 }
 """The check of each method of a file."""

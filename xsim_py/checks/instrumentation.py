@@ -52,7 +52,7 @@ class InstructionEvents:
     ----------
     in_code : callable
         Returns the watched instructions of a function.
-    look : callable
+    inspect : callable
         Called before each instruction with its function's `Watchable`, its offset and its frame.
     is_silent : callable
         Returns True if a fiber is watched although it has made no MPI call.
@@ -66,11 +66,11 @@ class InstructionEvents:
     def __init__(
         self,
         in_code: Callable[[CodeType], Watchable],
-        look: Callable[[Watchable, int, FrameType], None],
+        inspect: Callable[[Watchable, int, FrameType], None],
         is_silent: Callable[[Fiber], bool],
     ) -> None:
-        self._in = in_code
-        self._look = look
+        self._watched_in = in_code
+        self._inspect = inspect
         self._is_silent = is_silent
         self._events = 0
         self.is_usable = _gettrace() is None
@@ -78,7 +78,7 @@ class InstructionEvents:
     def begin(self) -> None:
         """Prepare before the program begins."""
 
-    def go_on(self, frame: FrameType) -> None:
+    def resume(self, frame: FrameType) -> None:
         """Watch the rest of the running fiber's frame, its callers, and the functions they call."""
         raise NotImplementedError
 
@@ -98,62 +98,65 @@ class InstructionEvents:
 class ByTracing(InstructionEvents):
     """Instruction events from a tracer."""
 
-    def __init__(self, *told: Any) -> None:
-        super().__init__(*told)
-        self._tracer, self._opener = self._line, self._entered  # one object each, not a new bound method each time
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._line_tracer, self._entry_tracer = (
+            self._on_line,
+            self._on_entry,
+        )  # one object each, not a new bound method each time
         self._has_threads = False
 
     def begin(self) -> None:
         """Prepare before the program begins."""
-        begin_by(self._began)
+        begin_by(self._on_thread)
 
-    def go_on(self, frame: FrameType) -> None:
+    def resume(self, frame: FrameType) -> None:
         """Watch the rest of the running fiber's frame, its callers, and the functions they call."""
-        if _gettrace() not in (None, self._opener):  # the program may trace itself
+        if _gettrace() not in (None, self._entry_tracer):  # the program may trace itself
             return
-        frame.f_trace_opcodes = bool(self._in(frame.f_code).lines)  # for the rest of the calling line
+        frame.f_trace_opcodes = bool(self._watched_in(frame.f_code).lines)  # for the rest of the calling line
         self._trace(frame)
 
     def _trace(self, frame: FrameType | None) -> None:
         self._start()
-        while frame is not None and frame.f_trace is not self._tracer:  # its callers have the tracer already
+        while frame is not None and frame.f_trace is not self._line_tracer:  # its callers have the tracer already
             if of_program(frame.f_code.co_filename):
-                frame.f_trace = self._tracer
+                frame.f_trace = self._line_tracer
             frame = frame.f_back
 
     def _start(self) -> None:
         give_control_by(self._wait)
-        _settrace(self._opener)
+        _settrace(self._entry_tracer)
 
     def pause(self) -> None:
         """Stop watching the running fiber, because an MPI call has begun."""
-        if self.is_usable and _gettrace() is self._opener:
+        if self.is_usable and _gettrace() is self._entry_tracer:
             _settrace(None)
             if not self._has_threads:
                 give_control_by(None)  # most waits are in calls and are cheaper without it
 
     def end(self) -> None:
         """Stop all events."""
-        if _gettrace() is self._opener:
+        if _gettrace() is self._entry_tracer:
             _settrace(None)
         give_control_by(None)
         begin_by(None)
 
     def _wait(self, switch: Callable[[Any], Any], hub: Any) -> Any:
         """Switch to the simulator, and restore the tracer when the fiber resumes."""
-        fiber, is_told = current.fiber, _gettrace() is self._opener
-        if is_told:
+        fiber, was_tracing = current.fiber, _gettrace() is self._entry_tracer
+        if was_tracing:
             _settrace(None)
         try:
             return switch(hub)
         finally:
             if fiber is not None and fiber.greenlet is not None and self.is_usable:  # else a different rank begins here
-                if is_told:
+                if was_tracing:
                     self._start()
                 elif self._has_threads:
                     self._watch(fiber)
 
-    def _began(self, fiber: Fiber) -> None:
+    def _on_thread(self, fiber: Fiber) -> None:
         """Watch a new thread, and from now on all that wait: some may wait before any memory is in use."""
         if self.is_usable:
             self._has_threads = True
@@ -164,14 +167,14 @@ class ByTracing(InstructionEvents):
         if self._is_silent(fiber) and _gettrace() is None:
             self._trace(_frame(1))
 
-    def _entered(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if not self._in(frame.f_code).lines:
+    def _on_entry(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if not self._watched_in(frame.f_code).lines:
             return None
-        return self._tracer if of_program(frame.f_code.co_filename) else None
+        return self._line_tracer if of_program(frame.f_code.co_filename) else None
 
-    def _line(self, frame: FrameType, event: str, argument: Any) -> Any:
+    def _on_line(self, frame: FrameType, event: str, argument: Any) -> Any:
         self._events += 1
-        code = self._in(frame.f_code)
+        code = self._watched_in(frame.f_code)
         if event == "line":
             frame.f_trace_opcodes = frame.f_lineno in code.lines
             if not code.lines:
@@ -179,8 +182,8 @@ class ByTracing(InstructionEvents):
             if self._events > MOST_EVENTS:
                 self._stop()
         elif event == "opcode" and frame.f_lasti in code.touching:
-            self._look(code, frame.f_lasti, frame)
-        return self._tracer
+            self._inspect(code, frame.f_lasti, frame)
+        return self._line_tracer
 
 
 class ByMonitoring(InstructionEvents):
@@ -189,15 +192,15 @@ class ByMonitoring(InstructionEvents):
     _TOOLS = (5, 4, 3)
     """The tool numbers least likely used by a program: the first is reserved for optimisers."""
 
-    def __init__(self, *told: Any) -> None:
-        super().__init__(*told)
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
         self._tool = next((tool for tool in self._TOOLS if _real["get_tool"](tool) is None), None)
         self.is_usable = self.is_usable and self._tool is not None
-        self._opened: dict[int, CodeType] = {}
+        self._enabled: dict[int, CodeType] = {}
         self._known: set[Fiber | None] = set()
         self._paused: set[Fiber | None] = set()
 
-    def go_on(self, frame: FrameType) -> None:
+    def resume(self, frame: FrameType) -> None:
         """Watch the rest of the running fiber's frame, its callers, and the functions they call."""
         fiber = current.fiber
         self._paused.discard(fiber)
@@ -208,7 +211,7 @@ class ByMonitoring(InstructionEvents):
         self._known.add(fiber)
         outer: FrameType | None = frame
         while outer is not None:
-            self._open(outer.f_code)
+            self._enable(outer.f_code)
             outer = outer.f_back
 
     def pause(self) -> None:
@@ -220,38 +223,38 @@ class ByMonitoring(InstructionEvents):
         if self._known:
             self._known.clear()
             _real["set_events"](self._tool, 0)
-            for code in self._opened.values():
+            for code in self._enabled.values():
                 _real["set_local_events"](self._tool, code, 0)
-            self._opened.clear()
+            self._enabled.clear()
             _real["free_tool_id"](self._tool)
 
     def _begin(self) -> None:
         events = _real["events"]
         _real["use_tool_id"](self._tool, "xsim_py checks")
         for event in (events.PY_START, events.PY_RESUME):
-            _real["register_callback"](self._tool, event, self._entered)
-        _real["register_callback"](self._tool, events.INSTRUCTION, self._comes)
+            _real["register_callback"](self._tool, event, self._on_entry)
+        _real["register_callback"](self._tool, events.INSTRUCTION, self._on_instruction)
         _real["set_events"](self._tool, events.PY_START | events.PY_RESUME)
 
-    def _open(self, code: CodeType) -> None:
-        if id(code) not in self._opened and of_program(code.co_filename) and self._in(code).touching:
-            self._opened[id(code)] = code
+    def _enable(self, code: CodeType) -> None:
+        if id(code) not in self._enabled and of_program(code.co_filename) and self._watched_in(code).touching:
+            self._enabled[id(code)] = code
             _real["set_local_events"](self._tool, code, _real["events"].INSTRUCTION)
 
-    def _entered(self, code: CodeType, offset: int) -> Any:
-        self._open(code)
+    def _on_entry(self, code: CodeType, offset: int) -> Any:
+        self._enable(code)
         return _real["DISABLE"]
 
-    def _comes(self, code: CodeType, offset: int) -> Any:
-        in_code = self._in(code)
+    def _on_instruction(self, code: CodeType, offset: int) -> Any:
+        in_code = self._watched_in(code)
         if offset not in in_code.touching:
             return _real["DISABLE"]
         if current.fiber not in self._paused:
             self._events += 1
-            self._look(in_code, offset, _frame(1))
+            self._inspect(in_code, offset, _frame(1))
             if self._events > MOST_EVENTS:
                 self._stop()
         return None
 
 
-TOLD = ByTracing if _monitoring is None else ByMonitoring
+EVENT_SOURCE = ByTracing if _monitoring is None else ByMonitoring

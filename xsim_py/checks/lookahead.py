@@ -14,7 +14,7 @@ import numpy as np
 from xsim_py.mpi4py.handle import Handle
 
 from .elements import bounds
-from .resolve import HEAP_TYPE, Scope, done_by_callee, is_defined, runs_code, value_of
+from .resolve import HEAP_TYPE, Scope, access_by_callee, is_defined, runs_code, value_of
 from .sources import Index, Touch, callees_of, instructions_of, iterated_of, key_of, names_in
 from .stack import CONTAINER, MADE, PART, UNKNOWN, Entry, Stack, after, entry, stored
 
@@ -25,7 +25,7 @@ Names = tuple[str, ...]
 """A variable, and attributes from there."""
 
 
-class Sight(NamedTuple):
+class FutureAccess(NamedTuple):
     """A future instruction that may access an array."""
 
     order: int
@@ -37,7 +37,7 @@ class Sight(NamedTuple):
 class ArrayAhead(NamedTuple):
     """Future instructions that may access the value of a name, or pass it to a function."""
 
-    sights: tuple[Sight, ...]
+    accesses: tuple[FutureAccess, ...]
     are_certain: bool
     """True if they run on all paths, with their names unchanged until then."""
     indices: frozenset[Names]
@@ -46,7 +46,7 @@ class ArrayAhead(NamedTuple):
     """True if one of them accesses a part selected by an index."""
 
 
-class Ahead(NamedTuple):
+class CodeAhead(NamedTuple):
     """The code from one location in a function to its next MPI call, if no other program code runs in between."""
 
     owners: frozenset[Names]
@@ -70,7 +70,7 @@ class Ahead(NamedTuple):
     known: set[Any]
     """Classes already known to belong to mpi4py or to have an attribute that runs no code."""
 
-    def holds(self, scope: Scope) -> bool:
+    def is_valid(self, scope: Scope) -> bool:
         """Return True if the names still refer to the functions and classes found by the analysis."""
         known = self.known  # hot path
         for owner in self.owners:
@@ -97,16 +97,16 @@ class Ahead(NamedTuple):
                 return False
         return not self.harmless or all(_is_harmless(callee, scope) for callee in self.harmless)
 
-    def near(self, scope: Scope, guards: list[Any]) -> list[Sight] | None:
+    def near(self, scope: Scope, guards: list[Any]) -> list[FutureAccess] | None:
         """Return the accesses to guarded memory; None if they cannot be known in advance."""
-        near: list[Sight] = []
+        near: list[FutureAccess] = []
         for names in self.aliases:
             value = value_of(names, scope)
             is_array = type(value) is np.ndarray and not value.dtype.hasobject
             if (value.size and is_near(value, guards)) if is_array else not _is_plain(value):
                 return None
-        for sights, are_certain, indices, has_parts in self.arrays:
-            touch = sights[0].touch
+        for accesses, are_certain, indices, has_parts in self.arrays:
+            touch = accesses[0].touch
             names = touch.array.names
             value = value_of(names, scope)
             kind = type(value)
@@ -119,20 +119,20 @@ class Ahead(NamedTuple):
                     if not are_certain:
                         return None
                     for index in indices:
-                        if isinstance(value_of(index, scope), _PICKING):
+                        if isinstance(value_of(index, scope), _SELECTING):
                             return None  # its content may change before the access
-                    near += sights
+                    near += accesses
             elif _is_plain(value) and value is not None:
                 if has_parts and not self.stored.isdisjoint(names):
                     return None  # by then the name may refer to another object with elements
-            elif not touch.callee or value is None or runs_code(value) or _may_look(touch, scope):
+            elif not touch.callee or value is None or runs_code(value) or _may_read(touch, scope):
                 return None
         return None if near and self.has_parts else near
 
 
-def _may_look(touch: Touch, scope: Scope) -> bool:
+def _may_read(touch: Touch, scope: Scope) -> bool:
     """Return True if a function reads an array that is passed to it, alone or in a list."""
-    return bool(done_by_callee(touch, scope) or done_by_callee(touch, scope, list))
+    return bool(access_by_callee(touch, scope) or access_by_callee(touch, scope, list))
 
 
 def _is_plain(value: Any) -> bool:
@@ -154,9 +154,9 @@ class _OtherCode(Exception):
     """Other program code may run."""
 
 
-def ahead_of(
+def read_ahead(
     code: CodeType, touching: dict[int, tuple[int, tuple[Touch, ...]]], offset: int, scope: Scope
-) -> Ahead | None:
+) -> CodeAhead | None:
     """Return the code from one location to the next MPI calls, on all paths; None if other code may run.
 
     Between two calls that begin a receive and a send there is often none. It is analysed once per location. `touching`
@@ -208,14 +208,14 @@ class _Reader:
                 if result == _OF_MPI:
                     continue
             elif name == "FOR_ITER":
-                result = self._iterates(place)
+                result = self._loop_value(place)
             elif name.startswith(_LEAVING) or (name in ("BUILD_MAP", "BUILD_SET") and instruction.arg):
                 raise _OtherCode
-            self._asks(instruction, stack)
+            self._note_types(instruction, stack)
             for target, source in stored(stack, instruction).items():
                 self._sources.setdefault(target, set()).add(source)
             if place not in read:
-                self._touches(instruction, len(read))
+                self._note_arrays(instruction, len(read))
             read.add(place)
             jumps = instruction.opcode in _JUMPS
             if jumps:
@@ -224,7 +224,7 @@ class _Reader:
                 ahead.append((place + 1, after(stack, instruction, result)))
                 self._has_forked = self._has_forked or jumps
 
-    def found(self) -> Ahead:
+    def found(self) -> CodeAhead:
         """Return the result of the analysis."""
         sources = set[Entry]()
         for is_touched, names in self._renamed.items():
@@ -236,7 +236,7 @@ class _Reader:
             if UNKNOWN in found or (is_touched and CONTAINER in found):
                 raise _OtherCode
             sources |= found
-        return Ahead(
+        return CodeAhead(
             frozenset(self._owners),
             frozenset(self._harmless),
             tuple(self._arrays.values()),
@@ -264,7 +264,7 @@ class _Reader:
         self._harmless.add(callee)
         return UNKNOWN if callee[-1] in ("enumerate", "zip") else MADE
 
-    def _iterates(self, place: int) -> Entry:
+    def _loop_value(self, place: int) -> Entry:
         """Return the value a loop gets from its iterator, which may have been created earlier."""
         for each in reversed(self._instructions[max(place - 6, 0) : place]):
             if each.argval == ".0":
@@ -280,7 +280,7 @@ class _Reader:
                 return MADE if iterated.callees[:1] == (("range",),) else PART
         raise _OtherCode
 
-    def _asks(self, instruction: dis.Instruction, stack: Stack) -> None:
+    def _note_types(self, instruction: dis.Instruction, stack: Stack) -> None:
         """Record the objects whose classes decide what an instruction does."""
         name, top = instruction.opname, entry(stack, 1)
         if name in _OF_ATTRIBUTES:
@@ -306,17 +306,17 @@ class _Reader:
         if self._has_forked or not self._sources.keys().isdisjoint(names):
             self._renamed[touches].update(names)
 
-    def _touches(self, instruction: dis.Instruction, order: int) -> None:
+    def _note_arrays(self, instruction: dis.Instruction, order: int) -> None:
         """Record the arrays that an instruction may access."""
         line, touches = self._touching.get(instruction.offset, (0, ()))
         for touch in touches:
-            sight = Sight(order, instruction.offset, line, touch)
+            access = FutureAccess(order, instruction.offset, line, touch)
             is_certain = not self._has_forked and self._sources.keys().isdisjoint(names_in(touch))
             before = self._arrays.get((touch.array.names, touch.callee), _NOTHING)
             names = [index.code.co_names for index in touch.array.indices if isinstance(index, Index)]
             indices = frozenset(tuple(name.split(".")) for each in names for name in each)
             self._arrays[touch.array.names, touch.callee] = ArrayAhead(
-                (*before.sights, sight),
+                (*before.accesses, access),
                 before.are_certain and is_certain,
                 before.indices | indices,
                 before.has_parts or bool(touch.array.indices),
@@ -348,8 +348,8 @@ _ITERATED = frozenset(
 """Iterating over objects of these types runs no program code."""
 _MOST_STATES = 5000
 _NOTHING = ArrayAhead((), True, frozenset(), False)
-_PICKING = (np.ndarray, list)
-_OF_MPI = "what is not known before it comes"
+_SELECTING = (np.ndarray, list)
+_OF_MPI = "the result of an MPI call"
 
 
 def _runs_for_attribute(owner: Any, name: str) -> bool:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from xsim_py.code_origin import of_program
 from xsim_py.mpi4py.call_hooks import known_calls
 
-from .sources import keep_in_step, nodes_of
+from .sources import cleared_on_change, nodes_of
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -69,7 +69,7 @@ def _stack(line: int, frame: FrameType | None) -> Iterator[tuple[int, LoopLines]
         line = frame.f_lineno if frame is not None else 0
 
 
-@keep_in_step
+@cleared_on_change
 @cache
 def lines_of(file: str) -> LoopLines:
     """Return the lines of a file that matter for polling."""
@@ -92,13 +92,13 @@ def lines_of(file: str) -> LoopLines:
         elif isinstance(node, ast.Lambda):
             outgoing.update(_span(node.body))
     recursive = set[str]()
-    for name, function, again in _recursive(file):
+    for name, function, recursive_calls in _recursive(file):
         recursive.add(name)
         in_loops.update(_span(function))
-        ends = [*_conditions(function), *_leading_again(function, again)]
-        given = [(call, _parameters(function)) for call in again]
-        awaited |= {part for each in [*ends, *again] for part in _elements(each)}
-        deciding |= _leading_to(function, ends, modules, given)
+        ends = [*_conditions(function), *_recursion_conditions(function, recursive_calls)]
+        assigned = [(call, _parameters(function)) for call in recursive_calls]
+        awaited |= {part for each in [*ends, *recursive_calls] for part in _elements(each)}
+        deciding |= _leading_to(function, ends, modules, assigned)
     for node in nodes_of(
         file
     ):  # a look before a loop, or a call, that waits for the same is the first one of its looks
@@ -140,9 +140,9 @@ def _recursive(file: str) -> list[tuple[str, _Function, list[ast.Call]]]:
                 others |= reached[middle]
     found = []
     for (name, node), inside in zip(functions, calls, strict=True):
-        again = [call for call, called in inside if name in called.union(*(reached[each] for each in called))]
-        if again:
-            found.append((name, node, again))
+        recursive_calls = [call for call, called in inside if name in called.union(*(reached[each] for each in called))]
+        if recursive_calls:
+            found.append((name, node, recursive_calls))
     return found
 
 
@@ -164,7 +164,7 @@ def _callees(file: str, functions: Collection[str]) -> Callable[[ast.Call], set[
     """
     nodes = nodes_of(file)
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
-    given = {name for node in nodes for name in _given_names(node)}
+    assigned = {name for node in nodes for name in _assigned_names(node)}
 
     def named(node: ast.AST) -> set[str]:
         name = ast.dump(node, include_attributes=True) if isinstance(node, ast.Lambda) else _last_name(node)
@@ -176,7 +176,7 @@ def _callees(file: str, functions: Collection[str]) -> Callable[[ast.Call], set[
         function, arguments = call.func, [*call.args, *(keyword.value for keyword in call.keywords)]
         found = {_called(call)}.intersection(functions).union(*map(named, arguments))
         is_plain = isinstance(function, ast.Name | ast.Attribute)
-        return found if is_plain and _last_name(function) not in given else found | values
+        return found if is_plain and _last_name(function) not in assigned else found | values
 
     return find
 
@@ -186,7 +186,7 @@ def _last_name(node: ast.AST) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
-def _given_names(node: ast.AST) -> Iterator[str]:
+def _assigned_names(node: ast.AST) -> Iterator[str]:
     """Yield the variable, attribute or parameter that a node assigns."""
     if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
         yield _last_name(node)
@@ -207,11 +207,11 @@ def _parameters(function: _Function) -> set[str]:
     return {each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)}
 
 
-def _leading_again(function: _Function, again: list[ast.Call]) -> Iterator[ast.expr]:
+def _recursion_conditions(function: _Function, recursive_calls: list[ast.Call]) -> Iterator[ast.expr]:
     """Yield the conditions under which a function calls itself."""
     for each in ast.walk(function):
         if isinstance(each, ast.If | ast.IfExp | ast.Match | ast.BoolOp) and any(
-            one in again for one in ast.walk(each)
+            one in recursive_calls for one in ast.walk(each)
         ):
             if isinstance(each, ast.BoolOp):
                 yield from each.values
@@ -254,15 +254,15 @@ def _results(function: ast.AST) -> Iterator[ast.stmt | ast.expr]:
 
 
 def _leading_to(
-    block: ast.AST, wanted: list[Any], modules: set[str], given: Iterable[tuple[ast.expr, set[str]]] = ()
+    block: ast.AST, wanted: list[Any], modules: set[str], assigned: Iterable[tuple[ast.expr, set[str]]] = ()
 ) -> set[int]:
     """Return the lines of a block whose values may flow into some of its statements or expressions.
 
-    The lines of these are included. Attributes of modules do not change. `given` adds expressions that change
+    The lines of these are included. Attributes of modules do not change. `assigned` adds expressions that change
     variables, each with those variables.
     """
     lines, names = set[int](), set[str]()
-    steps = [*_steps(block), *given]
+    steps = [*_steps(block), *assigned]
     while wanted:
         node = wanted.pop()
         lines.update(_span(node))
@@ -303,18 +303,18 @@ def _names(node: ast.AST) -> set[str]:
 
     Functions, and objects whose MPI methods are called, are excluded.
     """
-    called, left, names = set[int](), set[int](), set[str]()
+    called, skipped, names = set[int](), set[int](), set[str]()
     for each in ast.walk(node):  # from the outside in
         if isinstance(each, ast.Call):
             called.add(id(each.func))
         elif isinstance(each, ast.Attribute):
             inner = each.value
-            if id(each) in left or (id(each) in called and _is_mpi(each)):
-                left.add(id(inner))
+            if id(each) in skipped or (id(each) in called and _is_mpi(each)):
+                skipped.add(id(inner))
             elif isinstance(inner, ast.Name) and inner.id == "self" and id(each) not in called:
-                left.add(id(inner))
+                skipped.add(id(inner))
                 names.add(f"self.{each.attr}")
-        elif isinstance(each, ast.Name) and id(each) not in left | called:
+        elif isinstance(each, ast.Name) and id(each) not in skipped | called:
             names.add(each.id)
     return names
 

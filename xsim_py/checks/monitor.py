@@ -57,13 +57,13 @@ class MpiCall:
         The message it is about to send.
     waits_for : MessageSide or None
         The messages it waits for, the received one first.
-    said : str
+    arguments : str
         The arguments, in words, that must agree with the matching calls of other ranks.
     outer : MpiCall or None
         The call that has called back the program function which makes this one.
     """
 
-    __slots__ = ("is_open", "name", "outer", "place", "rank", "said", "sending", "title", "waits_for")
+    __slots__ = ("arguments", "is_open", "name", "outer", "place", "rank", "sending", "title", "waits_for")
 
     def __init__(self, rank: RankState, outer: MpiCall | None = None) -> None:
         self.rank = rank
@@ -73,14 +73,14 @@ class MpiCall:
         self.place: Place = _NOWHERE
         self.sending: MessageSide | None = None
         self.waits_for: MessageSide | None = None
-        self.said = ""
+        self.arguments = ""
 
     def side(self, comm: Any, peer: int, tag: int, signature: Signature | None, sends: bool) -> MessageSide:
         """Return a side of a message that the call begins."""
         # Hot path, twice for nearly every message: three times as fast as an `__init__`.
         side = _blank(MessageSide)
         side.posted = False
-        side.clock = side.partner = side.also = None
+        side.clock = side.partner = side.next_side = None
         side.rank = self.rank.number
         side.name = self.title
         side.place = self.place
@@ -113,7 +113,7 @@ class RankState:
         Its windows, by address; see `rma`.
     exposed : list of Exposed
         The memory it exposes in windows.
-    many : int
+    replay_limit : int
         The number of steps above which replaying them before the end is worthwhile.
     threads : int
         The number of its threads that make calls; they share its steps.
@@ -125,10 +125,10 @@ class RankState:
         "buffers",
         "collectives",
         "exposed",
-        "many",
         "moment",
         "number",
         "objects",
+        "replay_limit",
         "requests",
         "steps",
         "threads",
@@ -145,11 +145,11 @@ class RankState:
         self.windows: dict[int, Any] = {}
         self.exposed: list[Any] = []
         self.threads = self.moment = 0
-        self.many = MANY_STEPS
+        self.replay_limit = MANY_STEPS
 
-    def keep_more(self) -> None:
+    def raise_replay_limit(self) -> None:
         """Replay the steps again only after they have more than doubled."""
-        self.many = 2 * len(self.steps.ahead) + MANY_STEPS
+        self.replay_limit = 2 * len(self.steps.pending) + MANY_STEPS
 
     def next_moment(self) -> int:
         """Count one more action on window memory."""
@@ -201,12 +201,12 @@ class Monitor:
         self.polls = False
         self.ranks: dict[int, RankState] = {}
         self.calls: dict[Fiber | None, MpiCall] = {}
-        self.under_way: dict[Message, MessageSide] = {}  # messages not known to be received
+        self.in_flight: dict[Message, MessageSide] = {}  # messages not known to be received
         self.freed: list[RequestRecord] = []  # in progress
         self.freed_sends: dict[MessageSide, RequestRecord] = {}  # until their messages are received
         self.members: dict[Any, Any] = {}  # collectives that some members have begun; see `collectives`
         self.accesses: dict[Any, list[Any]] = {}  # to the memory of each member of each window; see `rma`
-        self.twins: dict[Any, list[Any]] = {}  # windows that share memory; see `conflicts`
+        self.shared_memory: dict[Any, list[Any]] = {}  # windows that share memory; see `conflicts`
         self.signals: dict[Any, Any] = {}
         self.copies: dict[tuple[int, int], Any] = {}  # arguments that may be copies, by call; see `copies`
         # By rank: messages too long for their receives, with the place, text and details of the finding.
@@ -220,7 +220,7 @@ class Monitor:
         self._noted: dict[tuple[str, str, int, str, str], _Noted] = {}
         # Program code and other code, by address: hashing a code object takes microseconds.
         self.frames: dict[int, CodeType] = {}
-        self._others: dict[int, CodeType] = {}
+        self._other_code: dict[int, CodeType] = {}
         self.lines = LineWatch(self)
 
     # ------------------------------------------------------------------------------------------------ findings
@@ -241,7 +241,7 @@ class Monitor:
             rank in noted.ranks for key, noted in self._noted.items() if key[1:3] == line_of(place[:2])
         )
 
-    def has(self, *categories: str) -> bool:
+    def has_finding(self, *categories: str) -> bool:
         """Return True if the current activities of the ranks have a finding of one of these classes."""
         doing = {self.doing.get(rank, "") for rank in self.ranks}
         return any(key[0] in categories and key[4] in doing for key in self._noted)
@@ -298,10 +298,10 @@ class Monitor:
             made = MpiCall(state)
         else:
             code = frame.f_code
-            if id(code) in self._others:
+            if id(code) in self._other_code:
                 return None
             if not of_program(code.co_filename):
-                self._others[id(code)] = code
+                self._other_code[id(code)] = code
                 return None
             made = MpiCall(inside.rank, inside)  # the outer call has called back a function of the program
         self.calls[fiber] = made
@@ -317,12 +317,12 @@ class Monitor:
         """Record a message that the running fiber sends."""
         call = self.calls.get(current.fiber)
         if call is not None and (side := call.sending) is not None:
-            self.under_way[message] = side
-            call.sending, side.also = side.also, None
+            self.in_flight[message] = side
+            call.sending, side.next_side = side.next_side, None
 
     def seen(self, what: Any) -> None:
         """Record a message that the running fiber has received; requests report theirs by `received`."""
-        send = self.under_way.pop(what, None)
+        send = self.in_flight.pop(what, None)
         if send is not None:
             call = self.calls.get(current.fiber)
             receive = None if call is None else call.waits_for
@@ -331,7 +331,7 @@ class Monitor:
 
     def received(self, message: Message | None, receive: MessageSide) -> None:
         """Record that the message this side was waiting for is received."""
-        send = self.under_way.pop(message, None) if message is not None else None
+        send = self.in_flight.pop(message, None) if message is not None else None
         if send is not None:
             self._matched(send, receive)
 
@@ -349,8 +349,8 @@ class Monitor:
         sent, wanted = send.signature, receive.signature
         if sent == wanted or sent is None or wanted is None or signatures.match(sent, wanted):
             return
-        expected, came = signatures.described(wanted), signatures.described(sent)
-        text = f"{receive.name} expects {expected}, but the message has {came}"
+        expected, actual = signatures.described(wanted), signatures.described(sent)
+        text = f"{receive.name} expects {expected}, but the message has {actual}"
         details = f"{self.where(send.place)}: {send.name} of rank {send.rank} sends it, tag {send.tag}"
         if signatures.match(wanted, sent):  # too long: the receive raises ERR_TRUNCATE, which the program may catch
             self.truncated.setdefault(receive.rank, {})[receive.place, text, details] = None
@@ -360,7 +360,7 @@ class Monitor:
     def note_error(self, category: str, place: Place, text: str, rank: int, *details: str) -> None:
         """Record an error that the program has not caught; for a truncated message, at its receive and send."""
         truncated = self.truncated.pop(rank, {}) if category == PARAMETER_MATCHING else {}
-        for at, said, sender in [each for each in truncated if each[0] == place] or truncated:
-            self.note(category, at, said, rank, sender)
+        for at, message, sender in [each for each in truncated if each[0] == place] or truncated:
+            self.note(category, at, message, rank, sender)
         if not truncated:
             self.note(category, place, text, rank, *details)

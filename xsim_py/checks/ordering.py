@@ -15,7 +15,7 @@ from xsim_py.units import spans
 
 from . import epochs, partitions
 from .records import CollectiveCall, MessageSide, RequestWait
-from .steps import go_through
+from .steps import replay_all
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def stalled(monitor: Monitor, waiting: Collection[int]) -> None:
     """Find the calls that wait forever, and mismatched arguments that explain it."""
     calls = [call for call in monitor.open_calls() if call.rank.number in waiting]
-    sends = (*monitor.under_way.values(), *_pending(calls))
+    sends = (*monitor.in_flight.values(), *_pending(calls))
     unmatched = [send for send in sends if send.partner is None and not monitor.is_over(send.place)]
     explained = False
     for call in calls:
@@ -40,9 +40,9 @@ def stalled(monitor: Monitor, waiting: Collection[int]) -> None:
     for receive in (each for each in halves if not each.sends and each.rank in waiting):
         explained |= any(_explains(monitor, send, receive) for send in halves if send.sends)
     explained |= _on_other_communicators(monitor)
-    explained |= _otherwise_said(monitor, calls)
-    epochs.held(monitor, calls)
-    if explained or monitor.has(CALL_ORDERING, PARAMETER_MATCHING):
+    explained |= _different_arguments(monitor, calls)
+    epochs.check_locks(monitor, calls)
+    if explained or monitor.has_finding(CALL_ORDERING, PARAMETER_MATCHING):
         return
     if not calls:
         incomplete(monitor)
@@ -110,30 +110,30 @@ def _explains(monitor: Monitor, send: MessageSide, receive: MessageSide) -> bool
 def _on_other_communicators(monitor: Monitor) -> bool:
     """Find ranks that call one collective on different communicators, on each of which others are missing."""
     by_name: dict[str, list[tuple[int, CollectiveCall]]] = {}
-    for ((cid, _, _), _), meeting in monitor.members.items():
-        for said in meeting.calls.values():
-            by_name.setdefault(said.name, []).append((cid, said))
+    for ((cid, _, _), _), instance in monitor.members.items():
+        for entry in instance.calls.values():
+            by_name.setdefault(entry.name, []).append((cid, entry))
     found = False
     for name, group in by_name.items():
         there, first = group[0]
-        for cid, said in group[1:]:
-            mine, theirs = said.meeting, first.meeting
-            if cid != there and said.rank in theirs.members and first.rank in mine.members:
+        for cid, entry in group[1:]:
+            mine, theirs = entry.instance, first.instance
+            if cid != there and entry.rank in theirs.members and first.rank in mine.members:
                 text = f"{name} is called on different communicators"
                 other = f"{monitor.where(first.place)}: {first.name} of rank {first.rank}"
-                monitor.note(PARAMETER_MATCHING, said.place, text, said.rank, other)
+                monitor.note(PARAMETER_MATCHING, entry.place, text, entry.rank, other)
                 found = True
     return found
 
 
-def _otherwise_said(monitor: Monitor, calls: list[MpiCall]) -> bool:
+def _different_arguments(monitor: Monitor, calls: list[MpiCall]) -> bool:
     """Find ranks that wait in the same call with arguments that must agree but differ."""
     first: dict[str, MpiCall] = {}
     found = False
     for call in calls:
         other = first.setdefault(call.title, call)
-        if call.name in ("Create_group", "Create_intercomm") and call.said != other.said:
-            text = f"{call.title} has {call.said}, but {other.said} on rank {other.rank.number}"
+        if call.name in ("Create_group", "Create_intercomm") and call.arguments != other.arguments:
+            text = f"{call.title} has {call.arguments}, but {other.arguments} on rank {other.rank.number}"
             details = f"{monitor.where(other.place)}: {other.title} of rank {other.rank.number}"
             monitor.note(PARAMETER_MATCHING, call.place, text, call.rank.number, details)
             found = True
@@ -142,22 +142,28 @@ def _otherwise_said(monitor: Monitor, calls: list[MpiCall]) -> bool:
 
 def incomplete(monitor: Monitor) -> None:
     """Find collectives that some members never call although no rank waits for them."""
-    for ((*comm, number), _), meeting in monitor.members.items():
+    for ((*comm, number), _), instance in monitor.members.items():
         is_start = number is not None
         if is_start and ((*comm, None), number) in monitor.members:
             continue  # a rank that has not made the request cannot start it
         verb = "start" if is_start else "call"
-        here = {said.rank for said in meeting.calls.values()}
-        missing = [rank for rank in meeting.members if rank not in here]
+        here = {entry.rank for entry in instance.calls.values()}
+        missing = [rank for rank in instance.members if rank not in here]
         if missing:
             others = f"rank{'s' * (len(missing) > 1)} {spans(missing)} did not {verb} it"
-            for said in meeting.calls.values():
-                monitor.note(CALL_ORDERING, said.place, f"{said.name} is not {verb}ed by all", said.rank, others)
+            for entry in instance.calls.values():
+                monitor.note(
+                    CALL_ORDERING,
+                    entry.place,
+                    f"{entry.name} is not {verb}ed by all",
+                    entry.rank,
+                    others,
+                )
 
 
 def unreceived(monitor: Monitor, *, before: bool = False) -> None:
     """Find messages that are never received; with `before`, only those of activities that have ended."""
-    for send in monitor.under_way.values():
+    for send in monitor.in_flight.values():
         if before and not monitor.is_over(send.place):
             continue
         text = f"a message of {send.name} is never received"
@@ -175,43 +181,43 @@ def buffered(monitor: Monitor) -> bool | None:
     bool or None
         Whether the program depends on that; None if wildcards, polls or threads could have led to another execution.
     """
-    go_through([state.steps for state in monitor.ranks.values()], is_over=True)
+    replay_all([state.steps for state in monitor.ranks.values()], is_over=True)
     first = {number: steps[0] for number, state in monitor.ranks.items() if (steps := state.steps.listed())}
-    stuck = {number: waited for number, (_, waited, _) in first.items()}
-    if not stuck:
+    blocked = {number: waited for number, (_, waited, _) in first.items()}
+    if not blocked:
         return False
     if monitor.wildcards or monitor.polls or any(state.threads > 1 for state in monitor.ranks.values()):
         return None
-    if not any(getattr(each, "sends", False) for waited in stuck.values() for each in waited):
-        return _note_unordered(monitor, stuck)
+    if not any(getattr(each, "sends", False) for waited in blocked.values() for each in waited):
+        return _note_unordered(monitor, blocked)
     calls = {number: (posted or waited)[0] for number, (posted, waited, _) in first.items() if posted or waited}
-    _note_buffered(monitor, stuck, calls)
+    _note_buffered(monitor, blocked, calls)
     return True
 
 
-def _note_unordered(monitor: Monitor, stuck: dict[int, list[Any]]) -> bool:
+def _note_unordered(monitor: Monitor, blocked: dict[int, list[Any]]) -> bool:
     """Record the collectives that would deadlock if each waited for all members."""
-    for number, waited in stuck.items():
-        for said in waited:
-            if isinstance(said, CollectiveCall) and said.meeting is not None:
+    for number, waited in blocked.items():
+        for entry in waited:
+            if isinstance(entry, CollectiveCall) and entry.instance is not None:
                 others = [
                     f"{monitor.where(other.place)}: {other.name} of rank {other.rank}"
-                    for other in said.meeting.calls.values()
+                    for other in entry.instance.calls.values()
                     if not other.posted
                 ]
-                text = f"this {said.name} may wait for all members, and would then deadlock"
-                monitor.note(CALL_ORDERING, said.place, text, number, *others[:4])
+                text = f"this {entry.name} may wait for all members, and would then deadlock"
+                monitor.note(CALL_ORDERING, entry.place, text, number, *others[:4])
     return False
 
 
-def _note_buffered(monitor: Monitor, stuck: dict[int, list[Any]], calls: dict[int, Any]) -> None:
+def _note_buffered(monitor: Monitor, blocked: dict[int, list[Any]], calls: dict[int, Any]) -> None:
     """Record the sends that would wait forever, and the call in which each rank would wait."""
     lines = {
         number: f"{monitor.where(call.place)}: rank {number} would wait in {name}"
         for number, call in sorted(calls.items())
         if (name := getattr(call, "name", ""))
     }
-    for number, waited in stuck.items():
+    for number, waited in blocked.items():
         for send in waited:
             if isinstance(send, MessageSide) and send.sends:
                 text = f"{send.name} completes only if its message is buffered"

@@ -51,16 +51,16 @@ def _prepared(*, sends: bool) -> Callable[..., After | None]:
                 for i in range(partitions)
             ]
             record.sends = sends
-            whole = signatures.of_elements(parsed.datatype, parsed.count * partitions)
-            side = call.side(core, peer, tag, whole, sends)
-            _meet(monitor, core, side)
+            signature = signatures.of_elements(parsed.datatype, parsed.count * partitions)
+            side = call.side(core, peer, tag, signature, sends)
+            _match_halves(monitor, core, side)
 
         return prepared
 
     return follow
 
 
-def _meet(monitor: Monitor, core: Any, side: MessageSide) -> None:
+def _match_halves(monitor: Monitor, core: Any, side: MessageSide) -> None:
     """Compare the types of a partitioned message with those of its other half, if that was made before."""
     ends = (side.rank, core.remote[side.peer])
     key = "partitioned", core.cid, ends if side.sends else ends[::-1], side.tag
@@ -110,17 +110,17 @@ def _arrived(monitor: Monitor, call: MpiCall, request: Any, partition: int) -> A
     if record is None or not record.used:
         return None
 
-    def told(is_there: Any) -> None:
+    def check_arrival(is_there: Any) -> None:
         for used in record.used if is_there else ():
             if used.memory is record.partitions[partition]:
                 record.used.remove(used)
                 used.end()
                 break
 
-    return told
+    return check_arrival
 
 
-ADVICE: dict[str, Callable[..., Any]] = {"Psend_init": _prepared(sends=True), "Precv_init": _prepared(sends=False)}
+CHECKS: dict[str, Callable[..., Any]] = {"Psend_init": _prepared(sends=True), "Precv_init": _prepared(sends=False)}
 """The check of each method of a communicator."""
 
 OF_REQUESTS: dict[str, Callable[..., Any]] = {

@@ -58,15 +58,15 @@ def core_of(comm: Any) -> Any:
         return None
 
 
-def _wait(call: MpiCall, side: MessageSide | None, also: MessageSide | None = None) -> None:
+def _wait(call: MpiCall, side: MessageSide | None, next_side: MessageSide | None = None) -> None:
     """Record that the call waits for one or two messages which it has just begun."""
     if side is None:
-        side = also
+        side = next_side
     else:
-        side.also = also
+        side.next_side = next_side
     if side is not None:
         call.waits_for = side
-        call.rank.steps.exchange(side)
+        call.rank.steps.add_blocking(side)
 
 
 def send_buffer(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, dest: int, tag: int = 0) -> None:
@@ -131,11 +131,11 @@ def probe(
     def found(what: Any) -> None:
         # For a wildcard, the message is not known here: its sender cannot be recorded as waited for.
         if what and source != ANY_SOURCE and not call.name.lower().startswith("i"):
-            sends = monitor.under_way
+            sends = monitor.in_flight
             side.partner = sends.get(getattr(what, "_impl", what)) or next(
                 (send for message, send in sends.items() if _fits(message, side)), None
             )
-            call.rank.steps.take([], [side], True)
+            call.rank.steps.add([], [side], True)
 
     return found
 
@@ -149,7 +149,7 @@ def _fits(message: Message, side: MessageSide) -> bool:
 def begin_send_buffer(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, dest: int, tag: int = 0) -> After | None:
     """Check a nonblocking send, whose buffer must not be written before it completes."""
     side = _send(call, core_of(comm), of_buffer(buf), dest, tag)
-    return _begun(monitor, call, side, None if side is None else buffers.lent(monitor, call, buf))
+    return _begun(monitor, call, side, None if side is None else buffers.guard_send_buffer(monitor, call, buf))
 
 
 def begin_send_object(monitor: Monitor, call: MpiCall, comm: Any, obj: Any, dest: int, tag: int = 0) -> After | None:
@@ -165,7 +165,7 @@ def begin_receive_buffer(
     arguments.fits(monitor, call, buf)
     into_copy(monitor, call, buf, 0, "buf")
     side = _receive(monitor, call, core_of(comm), of_buffer(buf), source, tag)
-    return _begun(monitor, call, side, None if side is None else buffers.awaited(monitor, call, buf))
+    return _begun(monitor, call, side, None if side is None else buffers.guard_receive_buffer(monitor, call, buf))
 
 
 def begin_receive_object(
@@ -182,7 +182,7 @@ def begin_receive_object(
 
 def _begun(monitor: Monitor, call: MpiCall, side: MessageSide | None, used: buffers.Used | None) -> After:
     transfers = [] if side is None else [side]
-    call.rank.steps.take(transfers, [], True)
+    call.rank.steps.add(transfers, [], True)
 
     def begun(request: Any) -> bool:
         record = of_request(monitor, call, request)
@@ -223,7 +223,7 @@ def send_receive(signature_of: Callable[[Any], Signature | None]) -> Callable[..
                 arguments.fits(monitor, call, recvbuf)
                 into_copy(monitor, call, recvbuf, 3, "recvbuf")
             if send is not None and receive is not None:
-                buffers.apart(monitor, call, sendbuf, recvbuf)
+                buffers.check_disjoint(monitor, call, sendbuf, recvbuf)
         _wait(call, receive, send)
         return after
 
@@ -267,8 +267,10 @@ def begin_send_receive(
     sends, receives = dest != PROC_NULL, source != PROC_NULL
     if receives:
         arguments.fits(monitor, call, recvbuf)
-    lent = buffers.lent(monitor, call, sendbuf) if sends else None
-    return _exchanging(monitor, call, lent, buffers.awaited(monitor, call, recvbuf) if receives else None)
+    send_guard = buffers.guard_send_buffer(monitor, call, sendbuf) if sends else None
+    return _guard_exchange(
+        monitor, call, send_guard, buffers.guard_receive_buffer(monitor, call, recvbuf) if receives else None
+    )
 
 
 def begin_send_receive_replace(
@@ -286,16 +288,18 @@ def begin_send_receive_replace(
     if receives:
         arguments.fits(monitor, call, buf)
     elif dest == PROC_NULL:
-        return _exchanging(monitor, call)
-    return _exchanging(monitor, call, (buffers.awaited if receives else buffers.lent)(monitor, call, buf))
+        return _guard_exchange(monitor, call)
+    return _guard_exchange(
+        monitor, call, (buffers.guard_receive_buffer if receives else buffers.guard_send_buffer)(monitor, call, buf)
+    )
 
 
-def _exchanging(monitor: Monitor, call: MpiCall, *uses: buffers.Used | None) -> After:
+def _guard_exchange(monitor: Monitor, call: MpiCall, *uses: buffers.Used | None) -> After:
     """Return the guard of the buffers of a request that sends and receives; its two messages are not followed."""
 
     def begun(request: Any) -> None:
         record = of_request(monitor, call, request)
-        for used in buffers.exchanging(monitor, call, call.title, *uses) if record is not None else ():
+        for used in buffers.exchange_guards(monitor, call, call.title, *uses) if record is not None else ():
             used.begin(record)
 
     return begun
@@ -337,7 +341,7 @@ def start_all(monitor: Monitor, call: MpiCall, cls: Any, requests: Any) -> None:
     """Check ``Startall``."""
     sends = [side for side in [_start(monitor, call, request) for request in requests] if side is not None]
     for side, after in pairwise(sends):
-        side.also = after
+        side.next_side = after
     call.sending = sends[0] if sends else None
 
 
@@ -369,8 +373,8 @@ def _start(monitor: Monitor, call: MpiCall, request: Any) -> MessageSide | None:
     if side is not None:
         side.name, side.place = record.title, record.place
         record.transfers = [side]
-    call.rank.steps.take(record.transfers, [], True)
-    used = (buffers.lent if record.sends else buffers.awaited)(monitor, call, record.buf)
+    call.rank.steps.add(record.transfers, [], True)
+    used = (buffers.guard_send_buffer if record.sends else buffers.guard_receive_buffer)(monitor, call, record.buf)
     if used is not None:
         used.begin(record)
     return side if record.sends else None
@@ -386,9 +390,9 @@ def receive_matched(signature_of: Callable[[Any], Signature | None]) -> Callable
         monitor.received(envelope, receive)
         stores = receive.partner is not None and signature_of is not _pickled
         if not call.name.lower().startswith("i"):
-            call.rank.steps.exchange(receive)
+            call.rank.steps.add_blocking(receive)
             return buffers.overlapping(monitor, call, where) if stores else None
-        used = buffers.awaited(monitor, call, where) if stores else None
+        used = buffers.guard_receive_buffer(monitor, call, where) if stores else None
         return _begun(monitor, call, receive if receive.partner is not None else None, used)
 
     return follow
@@ -397,7 +401,7 @@ def receive_matched(signature_of: Callable[[Any], Signature | None]) -> Callable
 _SENDS = ("Send", "Bsend", "Ssend", "Rsend")
 _OBJECT_SENDS = ("send", "bsend", "ssend")
 
-ADVICE: dict[str, Callable[..., Any]] = {
+CHECKS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(_SENDS, send_buffer),
     **dict.fromkeys(_OBJECT_SENDS, send_object),
     **dict.fromkeys(["I" + name.lower() for name in _SENDS], begin_send_buffer),

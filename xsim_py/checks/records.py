@@ -23,7 +23,7 @@ READ, WRITE, ACCUMULATE = "reads", "writes", "updates"
 _BUFFERED = frozenset(f"Comm.{name}" for name in ("Bsend", "bsend", "Ibsend", "ibsend", "Bsend_init"))
 
 
-class Deed:
+class Action:
     """An action that a rank has begun, which other ranks may wait for or learn of.
 
     Attributes
@@ -42,7 +42,7 @@ class Deed:
 
 
 @final
-class MessageSide(Deed):
+class MessageSide(Action):
     """One side of a program's message: a send or a receive.
 
     Attributes
@@ -61,14 +61,14 @@ class MessageSide(Deed):
         The elements sent, or the room for elements.
     partner : MessageSide or None
         The other side, once matched.
-    also : MessageSide or None
+    next_side : MessageSide or None
         A further side that the same call begins and waits for.
     """
 
     __slots__ = (
-        "also",
         "comm",
         "name",
+        "next_side",
         "partner",
         "peer",
         "place",
@@ -87,7 +87,7 @@ class MessageSide(Deed):
     signature: Signature | None
     sends: bool
     partner: MessageSide | None
-    also: MessageSide | None
+    next_side: MessageSide | None
 
     @property
     def buffered(self) -> bool:
@@ -96,10 +96,10 @@ class MessageSide(Deed):
 
     def listed(self) -> list[MessageSide]:
         """Return this side and the others that the same call begins and waits for."""
-        return [self] if self.also is None else [self, *self.also.listed()]
+        return [self] if self.next_side is None else [self, *self.next_side.listed()]
 
 
-class RequestWait(Deed):
+class RequestWait(Action):
     """The arrival of a rank at a call that completes requests; no rank waits for it.
 
     Attributes
@@ -117,7 +117,7 @@ class RequestWait(Deed):
 
 
 @final
-class CollectiveCall(Deed):
+class CollectiveCall(Action):
     """One rank's call of a collective: its name, root, operation, and blocks sent and expected.
 
     Attributes
@@ -130,7 +130,7 @@ class CollectiveCall(Deed):
         The root and operation, if the call has one.
     signatures : tuple of Signature
         The blocks of a call in which all members' blocks are equal.
-    gives, takes : dict of int to Signature
+    sent_blocks, expected_blocks : dict of int to Signature
         For a call with a count for each rank: the blocks sent to and expected from each rank.
     same : str
         The arguments that must agree on all members, in words.
@@ -139,17 +139,17 @@ class CollectiveCall(Deed):
     """
 
     __slots__ = (
-        "gives",
+        "expected_blocks",
         "group",
-        "meeting",
+        "instance",
         "name",
         "op",
         "place",
         "rank",
         "root",
         "same",
+        "sent_blocks",
         "signatures",
-        "takes",
     )
 
     def __init__(
@@ -160,8 +160,8 @@ class CollectiveCall(Deed):
         root: int | None = None,
         op: str | None = None,
         signatures: tuple[Signature | None, ...] = (),
-        gives: dict[int, Signature] | None = None,
-        takes: dict[int, Signature] | None = None,
+        sent_blocks: dict[int, Signature] | None = None,
+        expected_blocks: dict[int, Signature] | None = None,
         same: str = "",
         group: Any = (),
     ) -> None:
@@ -175,12 +175,12 @@ class CollectiveCall(Deed):
         self.root = root
         self.op = op
         self.signatures = tuple([each for each in signatures if each is not None]) if signatures else ()
-        self.gives = gives
-        self.takes = takes
-        self.meeting: Any = None
+        self.sent_blocks = sent_blocks
+        self.expected_blocks = expected_blocks
+        self.instance: Any = None
 
 
-class MembersCalls:
+class CollectiveInstance:
     """One collective of a communicator, with the calls of the members that have entered it.
 
     Attributes
@@ -205,28 +205,28 @@ class MembersCalls:
 
 
 @final
-class Signal(Deed):
+class Signal(Action):
     """A synchronisation of two ranks by calls on a window: Post to Start, or Complete to Wait.
 
     Attributes
     ----------
-    given : bool
+    sent : bool
         Whether it has been sent.
     since, until : int, float
         For a Post: the moments of its rank when it was made, and when the accesses it allows were complete.
     """
 
-    __slots__ = ("given", "since", "until")
+    __slots__ = ("sent", "since", "until")
 
     def __init__(self) -> None:
         super().__init__()
-        self.given = False
+        self.sent = False
         self.since = 0
         self.until = inf
 
 
 @final
-class Access(Deed):
+class Access(Action):
     """An access to memory that a rank exposes in a window.
 
     Attributes
@@ -249,7 +249,7 @@ class Access(Deed):
         The number of fences its rank had called on the window before.
     since, until : int, float
         The moments of its rank when it began and when it was complete; see `RankState`.
-    shown_by : Signal or None
+    allowed_by : Signal or None
         The Post of the target that allows it.
     used : RequestRecord, Unnamed or None
         The record that holds the origin buffers until the access is complete there.
@@ -272,7 +272,7 @@ class Access(Deed):
     datatype: Any = None
     ended = since = 0
     until = inf
-    shown_by: Signal | None = None
+    allowed_by: Signal | None = None
     is_local = is_passive = polls = was_polled = False
     after: Sequence[Access] = ()
     latest: Mapping[int, Access] = MappingProxyType({})
@@ -305,13 +305,13 @@ class Access(Deed):
         return self.how == READ or self.what.startswith("NO_OP ")
 
     @property
-    def shown(self) -> tuple[int, float]:
+    def exposure(self) -> tuple[int, float]:
         """Return the interval of moments, of the rank that owns the memory, in which the access may take place."""
         if self.is_local:
             return self.since, self.until
-        return (0, inf) if self.shown_by is None else (self.shown_by.since, self.shown_by.until)
+        return (0, inf) if self.allowed_by is None else (self.allowed_by.since, self.allowed_by.until)
 
-    def conflicts(self, other: Access, *, through_two: bool = False) -> bool:
+    def conflicts(self, other: Access, *, two_windows: bool = False) -> bool:
         """Return True if two accesses to the same bytes conflict when concurrent, possibly through two windows.
 
         Two windows are independent: locks of one do not order accesses through the other, and accumulations through
@@ -319,7 +319,7 @@ class Access(Deed):
         """
         if self.only_reads and other.only_reads:
             return False
-        if through_two:
+        if two_windows:
             return True
         if self.is_local != other.is_local:
             local, remote = (self, other) if self.is_local else (other, self)

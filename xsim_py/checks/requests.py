@@ -108,7 +108,7 @@ def completed(monitor: Monitor, state: RankState, task: Any, operation: Any, cal
     waited: list[Any] = record.transfers if record.collective is None else [record.collective]
     if waited:
         here = [] if call is None else [RequestWait(call.title, call.place)]
-        state.steps.take(here, waited, call is not None and (call.name in _WAITS or _may_wait(call)))
+        state.steps.add(here, waited, call is not None and (call.name in _WAITS or _may_wait(call)))
     if not record.persistent:
         del state.requests[id(task)]
         record.task = None  # the task refers to the record if it is to restore a buffer
@@ -236,7 +236,7 @@ def _complete(call: MpiCall, requests: Sequence[Any]) -> None:
             end_uses(record)
 
 
-def left(monitor: Monitor, state: RankState) -> None:
+def unfinished(monitor: Monitor, state: RankState) -> None:
     """Find the requests that a rank has not completed or freed at the end."""
     for record in state.requests.values():
         if not record.started:
@@ -254,14 +254,14 @@ def note_lost(monitor: Monitor) -> None:
     With a handle, the program might have completed the request later. This must be called before the ranks' objects are
     released.
     """
-    left = [
+    unfinished = [
         (state, record)
         for state in monitor.ranks.values()
         for record in state.requests.values()
         if record.active and monitor.is_over(record.place)
     ]
-    named = {id(each._impl) for each in gc.get_objects() if issubclass(type(each), Request)} if left else set()
-    monitor.lost = [(state, record) for state, record in left if id(record.task) not in named]
+    named = {id(each._impl) for each in gc.get_objects() if issubclass(type(each), Request)} if unfinished else set()
+    monitor.lost = [(state, record) for state, record in unfinished if id(record.task) not in named]
 
 
 def lost(monitor: Monitor) -> None:

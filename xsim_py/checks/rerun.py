@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from xsim_py.schedules import MadeChoice
 
 _MOST_SHOWN = 80
-_CUT = "wall limit"  # the ending of a run that has taken too long
+_OUT_OF_TIME = "wall limit"  # the ending of a run that has taken too long
 _MOST_S = 0.3
 """The estimated CPU time limit of all further runs: an estimate, so that reports do not depend on the load."""
 _RUN_S, _RANK_S, _EVENT_S = 0.025, 0.0002, 0.00006
 """The time of a checked run, with shares per rank and per event, if the program computes little."""
-_BUSY = 2
+_LOAD_FACTOR = 2
 """A loaded machine may exceed the estimate by this factor."""
 _MOST_COMPUTED_S = 0.2
 """A program whose first run takes longer than this computes much, and so would further runs."""
@@ -43,10 +43,10 @@ _MOST_ALIKE = 3
 
 _ENDS = {"finished": "finishes", "aborted": "aborts", "stalled": "deadlocks"}
 
-Once = Callable[..., "Result"]
+RunOnce = Callable[..., "Result"]
 
 
-class _Seen(NamedTuple):
+class _Outcome(NamedTuple):
     """The parts of an outcome that a different match may change."""
 
     ended: str
@@ -55,7 +55,7 @@ class _Seen(NamedTuple):
     """The words of each line; the lines of each rank are in order."""
     found: tuple[tuple[str, str, int], ...]
 
-    def known(self, other: _Seen) -> list[tuple[str, ...]] | None:
+    def known(self, other: _Outcome) -> list[tuple[str, ...]] | None:
         """Return the lines with differing words blanked; None if their numbers of lines or words differ."""
         if list(map(len, self.printed)) != list(map(len, other.printed)):
             return None
@@ -64,9 +64,9 @@ class _Seen(NamedTuple):
 
 
 def checked(
-    once: Once,
-    outside: tuple[TextIO, TextIO],
-    asked: RunParameters,
+    once: RunOnce,
+    streams: tuple[TextIO, TextIO],
+    parameters: RunParameters,
     *,
     repeats: bool,
     progress: Any,
@@ -78,26 +78,33 @@ def checked(
     ----------
     once : callable
         Runs the program; takes its output streams and a monitor.
-    outside : pair of text files
+    streams : pair of text files
         The output streams of the first run.
     repeats : bool
         Whether the program may be run again.
     """
-    monitor, wanted = Monitor(), asked.check or Checks()
+    monitor, selection = Monitor(), parameters.check or Checks()
     began_s = time.process_time()
-    result = once(outside, monitor=monitor, progress=progress, started=started)
+    result = once(streams, monitor=monitor, progress=progress, started=started)
     spent_s = time.process_time() - began_s
     found = list(monitor.findings())
-    if repeats and asked.schedule is None and not asked.restart and result.ended in ("finished", "aborted", "stalled"):
-        further = _FurtherRuns(once, result, spent_s, list_all=wanted.races)
-        if monitor.is_doubtful and BUFFERING_HAZARD in wanted.classes:
+    if (
+        repeats
+        and parameters.schedule is None
+        and not parameters.restart
+        and result.ended in ("finished", "aborted", "stalled")
+    ):
+        further = _FurtherRuns(once, result, spent_s, list_all=selection.races)
+        if monitor.is_doubtful and BUFFERING_HAZARD in selection.classes:
             found += _without_buffers(further)
         # A run may fail only because of its matches.
-        looks = monitor.wildcards and MESSAGE_RACE in wanted.classes
+        looks = monitor.wildcards and MESSAGE_RACE in selection.classes
         if looks and (result.ended == "finished" or found or result.exit_status == 1):
             found += _races(further)
     kept = [
-        each for each in dict.fromkeys(found) if each.category in wanted.classes and not is_ignored(each, monitor.start)
+        each
+        for each in dict.fromkeys(found)
+        if each.category in selection.classes and not is_ignored(each, monitor.start)
     ]
     result.take_findings(sorted(kept, key=by_place))
     return result
@@ -118,35 +125,35 @@ class _FurtherRuns:
         Whether to list races that change nothing; a user who asks for them accepts the time of some runs.
     """
 
-    def __init__(self, once: Once, first: Result, spent_s: float, *, list_all: bool) -> None:
+    def __init__(self, once: RunOnce, first: Result, spent_s: float, *, list_all: bool) -> None:
         self._once = once
         self._each_s = _RUN_S + first.ranks * _RANK_S + first.events * _EVENT_S
-        self._left_s = max(_MOST_S, list_all * 4 * self._each_s)
-        self._until_s = time.process_time() + _BUSY * max(_MOST_S, list_all * 4 * spent_s)
+        self._remaining_s = max(_MOST_S, list_all * 4 * self._each_s)
+        self._deadline_s = time.process_time() + _LOAD_FACTOR * max(_MOST_S, list_all * 4 * spent_s)
         self._computes = spent_s > _MOST_COMPUTED_S and not list_all
         self.list_all = list_all
 
     def has_time(self, runs: int = 0) -> bool:
         """Return True if there is time left for at least this number of runs."""
-        enough = self._left_s > runs * self._each_s and not self._computes
-        return enough and time.process_time() < self._until_s
+        enough = self._remaining_s > runs * self._each_s and not self._computes
+        return enough and time.process_time() < self._deadline_s
 
-    def run(self, **told: Any) -> tuple[Result, str]:
+    def run(self, **options: Any) -> tuple[Result, str]:
         """Run the program within the time limit; return the result and its output."""
         stdout, stderr = io.StringIO(), io.StringIO()
-        limit_s = max(self._until_s - time.process_time(), _MOST_S)
-        self._left_s -= self._each_s
-        return self._once((stdout, stderr), label=True, cpu_limit_s=limit_s, **told), stdout.getvalue()
+        limit_s = max(self._deadline_s - time.process_time(), _MOST_S)
+        self._remaining_s -= self._each_s
+        return self._once((stdout, stderr), label=True, cpu_limit_s=limit_s, **options), stdout.getvalue()
 
 
 _LABEL = re.compile(r"\[(\d+)\] ")
 
 
-def _seen(result: Result, printed: str, found: Iterable[Finding]) -> _Seen:
+def _outcome(result: Result, printed: str, found: Iterable[Finding]) -> _Outcome:
     """Return an outcome with each rank's output in order, independent of the interleaving of ranks."""
     lines = sorted(printed.splitlines(), key=lambda line: int(match[1]) if (match := _LABEL.match(line)) else -1)
     places = tuple(sorted({(each.category, each.file, each.line) for each in found}))
-    return _Seen(result.ended, result.exit_status, tuple(tuple(line.split()) for line in lines), places)
+    return _Outcome(result.ended, result.exit_status, tuple(tuple(line.split()) for line in lines), places)
 
 
 def _without_buffers(further: _FurtherRuns) -> list[Finding]:
@@ -165,10 +172,10 @@ def _races(further: _FurtherRuns) -> list[Finding]:
         return []
     monitor = Monitor()
     watched, printed = further.run(schedule=MatchSchedule({}, watch=True), monitor=monitor)
-    others = _others(watched.choices)
-    if not others or watched.ended == _CUT:
+    others = _alternatives(watched.choices)
+    if not others or watched.ended == _OUT_OF_TIME:
         return []
-    comparison = _Comparison(further, watched, _seen(watched, printed, monitor.findings()))
+    comparison = _Comparison(further, watched, _outcome(watched, printed, monitor.findings()))
     found: dict[str, Finding] = {}
     for choice, taken in others:
         if choice.place in found and found[choice.place].is_mistake:
@@ -184,7 +191,7 @@ def _races(further: _FurtherRuns) -> list[Finding]:
     return list(found.values())
 
 
-def _others(choices: Iterable[MadeChoice]) -> list[tuple[MadeChoice, int]]:
+def _alternatives(choices: Iterable[MadeChoice]) -> list[tuple[MadeChoice, int]]:
     """Return the alternative matches to try, with one of each kind early.
 
     Matches are alike if they replace one sender by the same other at one line of a rank.
@@ -207,22 +214,22 @@ class _Comparison:
     So there is a control: a run with the same matches and different times. Words that differ there are ignored.
     """
 
-    def __init__(self, further: _FurtherRuns, watched: Result, usual: _Seen) -> None:
+    def __init__(self, further: _FurtherRuns, watched: Result, usual: _Outcome) -> None:
         self._further = further
         self._choices = watched.choices
         self._usual = usual
         shake = Shake(seed=1, span_ps=watched.virtual_time_ps // 4 + 1, changes=0, messages=max(watched.messages, 1))
         same = MatchSchedule.of(pairs_of(watched.choices), watch=True, shake=shake)
         result, printed = further.run(schedule=same)
-        self._known = usual.known(_seen(result, printed, ()))
+        self._known = usual.known(_outcome(result, printed, ()))
 
     def difference(self, choice: MadeChoice, taken: int) -> str:
         """Describe the difference made by another match; empty if there is none."""
         monitor = Monitor()
         result, printed = self._further.run(schedule=otherwise(self._choices, choice, taken), monitor=monitor)
-        if result.ended == _CUT:
+        if result.ended == _OUT_OF_TIME:
             return ""
-        other, usual = _seen(result, printed, monitor.findings()), self._usual
+        other, usual = _outcome(result, printed, monitor.findings()), self._usual
         if other.ended != usual.ended:
             return f"with that match the run {_ENDS[other.ended]}"
         if other.exit_status != usual.exit_status:
@@ -232,7 +239,7 @@ class _Comparison:
         new = [each for each in other.found if each not in usual.found]
         return f"with that match there is a {new[0][0]} at {new[0][1]}:{new[0][2]}" if new else ""
 
-    def _other_words(self, other: _Seen) -> str:
+    def _other_words(self, other: _Outcome) -> str:
         """Return the first line that differs, if any."""
         assert self._known is not None
         if len(other.printed) != len(self._known):

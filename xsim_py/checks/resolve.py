@@ -16,18 +16,18 @@ from xsim_py.mpi4py.comm import Comm
 from xsim_py.mpi4py.handle import Handle
 
 from .elements import picked
-from .sources import A_METHOD, A_TEXT, A_TRUTH, KEEPING, LOAD, MAYBE, STORE, ArrayName, Index, Touch
+from .sources import A_METHOD, A_TEXT, A_TRUTH, LOAD, MAYBE, STORE, VIEWING, ArrayName, Index, Touch
 
-_LOOKING = frozenset(
+_READING = frozenset(
     (
         *("print", "sum", "min", "max", "sorted", "float", "int", "bool", "complex", "str", "repr", "format"),
         *("list", "tuple", "set", "any", "all", "abs", "round", "bytes", "bytearray", "divmod", "pow"),
     )
 )
 """Python functions that read the elements of an array."""
-_SHOWING = frozenset(("print", "sum", "str", "repr", "format"))
+_READING_ITEMS = frozenset(("print", "sum", "str", "repr", "format"))
 """Of these, functions that also read arrays in a list or tuple; in a dict, all but `sum` do."""
-_ASKING = frozenset(
+_METADATA_ONLY = frozenset(
     (
         *("shape", "ndim", "size", "isscalar", "iterable", "isfortran", "iscomplexobj", "isrealobj"),
         *("result_type", "common_type", "can_cast", "min_scalar_type", "may_share_memory", "shares_memory"),
@@ -37,7 +37,7 @@ _ASKING = frozenset(
     )
 )
 """Functions of numpy that use only types, shapes and addresses."""
-_SHARING = KEEPING.union(
+_SHARING = VIEWING.union(
     (
         *("asfortranarray", "asmatrix", "require", "permute_dims", "broadcast_to", "broadcast_arrays"),
         *("split", "array_split", "hsplit", "vsplit", "dsplit", "diagonal", "real", "imag", "real_if_close"),
@@ -125,7 +125,7 @@ def part_of(array: ArrayName, scope: Scope) -> Part:
             owner = owner if is_part else part
             continue
         if type(part) is np.flatiter:
-            part, owner = _unrolled(part), part.base
+            part, owner = _flattened(part), part.base
         values = _plain_values(index, scope)
         if values is None and type(part) is np.ndarray and not part.dtype.hasobject:
             return Part(part, owner, is_known=False, is_of_python=is_of_python)
@@ -149,8 +149,8 @@ def part_of(array: ArrayName, scope: Scope) -> Part:
                 return Part(None)  # selected elements are copied
             return Part(part, owner, False, picked(part, key) if part.nbytes <= _MOST_PICKED_BYTES else None)
         part = part[keys if Ellipsis in keys else (*keys, Ellipsis)]
-    whole = owner if type(part) is not np.flatiter else part.base
-    return Part(_unrolled(part), whole, is_of_python=is_of_python)
+    base = owner if type(part) is not np.flatiter else part.base
+    return Part(_flattened(part), base, is_of_python=is_of_python)
 
 
 def _plain_values(index: Index, scope: Scope) -> dict[str, Any] | None:
@@ -181,7 +181,7 @@ def _all_plain(values: Collection[Any]) -> bool:
     return len(values) <= _MOST_PLAIN and all(map(_is_plain, values))
 
 
-def _unrolled(part: Any) -> Any:
+def _flattened(part: Any) -> Any:
     """Return the one-dimensional array behind an array's `flat`, or None if there is no such array."""
     if type(part) is np.flatiter:
         return part.base.reshape(-1) if part.base.flags.c_contiguous else None
@@ -230,13 +230,13 @@ def _of_class(owner: Any, name: str) -> Any:
     return None if hasattr(type(found), "__get__") else found
 
 
-def done_with_held(touch: Touch, holder: Any, scope: Scope) -> str:
+def access_to_held(touch: Touch, holder: Any, scope: Scope) -> str:
     """Return what an instruction does with the arrays in a list, tuple or dict; "" if nothing."""
     if touch.target is not None:
         into = part_of(touch.target, scope).array
         takes = type(into) is np.ndarray and not into.dtype.hasobject and type(holder) is not dict
         return LOAD if takes else ""
-    return done_by_callee(touch, scope, type(holder)) if touch.callee not in ((), A_METHOD, A_TRUTH) else ""
+    return access_by_callee(touch, scope, type(holder)) if touch.callee not in ((), A_METHOD, A_TRUTH) else ""
 
 
 def held(holder: Any) -> list[Any]:
@@ -250,7 +250,7 @@ def is_defined(name: str, scope: Scope) -> bool:
     return name in scope[0] or name in scope[1]
 
 
-def done_by_callee(touch: Touch, scope: Scope, holder: type | None = None) -> str:
+def access_by_callee(touch: Touch, scope: Scope, holder: type | None = None) -> str:
     """Return what a function of Python or numpy does with an array argument; "" if nothing.
 
     Parameters
@@ -268,7 +268,7 @@ def done_by_callee(touch: Touch, scope: Scope, holder: type | None = None) -> st
     elif touch.is_spread:
         holder = None  # the arrays themselves are passed
     if len(callee) == 1 and not is_defined(callee[0], scope):
-        looking = _LOOKING if holder is None else _SHOWING
+        looking = _READING if holder is None else _READING_ITEMS
         return LOAD if callee[0] in looking and (callee[0], holder) != ("sum", dict) else ""
     if holder is dict:
         return ""
@@ -292,7 +292,11 @@ def done_by_callee(touch: Touch, scope: Scope, holder: type | None = None) -> st
         return ""
     if name in _STORING and touch.position == 0 and type(owner) is not np.ndarray:
         return "" if holder else STORE if name in ("copyto", "fill_diagonal", "shuffle") else MAYBE
-    if name in _ASKING or (name in _SHARING and not holder) or (name == "array" and module.startswith("numpy.ma")):
+    if (
+        name in _METADATA_ONLY
+        or (name in _SHARING and not holder)
+        or (name == "array" and module.startswith("numpy.ma"))
+    ):
         return ""
     return touch.how
 

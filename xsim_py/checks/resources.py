@@ -41,7 +41,7 @@ _OURS = PACKAGE + "mpi4py"
 _NOT_MADE = frozenset({"Get_parent", "Match_size", "Get_attr", "fromhandle", "fromint", "f2py", "Get_group_comm"})
 
 
-class _Made:
+class _Created:
     """An object that a rank has created, with the number of handles given out and not freed."""
 
     __slots__ = ("count", "impl", "kind", "place", "title")
@@ -54,7 +54,7 @@ class _Made:
         self.count = 0
 
 
-def made(call: MpiCall, result: Any) -> None:
+def note_created(call: MpiCall, result: Any) -> None:
     """Record an object returned by a call, if it must be freed.
 
     Objects behind an attribute, such as `comm.group`, are exempt: nothing in the program shows that a call has created
@@ -67,7 +67,7 @@ def made(call: MpiCall, result: Any) -> None:
         return
     entry = call.rank.objects.get(id(result._impl))
     if entry is None:
-        entry = call.rank.objects[id(result._impl)] = _Made(result._impl, kind, call.title, call.place)
+        entry = call.rank.objects[id(result._impl)] = _Created(result._impl, kind, call.title, call.place)
     entry.count += 1
 
 
@@ -98,7 +98,7 @@ def free(monitor: Monitor, call: MpiCall, handle: Any, *args: Any) -> After | No
     return freed
 
 
-def left(monitor: Monitor, state: RankState) -> None:
+def unfreed(monitor: Monitor, state: RankState) -> None:
     """Find the objects that a rank has created but not freed at the end."""
     for entry in state.objects.values():
         end = "closed" if entry.kind == KINDS[File] else "freed"

@@ -20,7 +20,7 @@ from xsim_py.mpi4py.op import INSTANCES
 from xsim_py.mpi4py.win import place_in_target
 
 from . import arguments, buffers, collectives, conflicts, epochs
-from .exposed import Exposed, has_seen, latest_of, look, see
+from .exposed import Exposed, latest_of, note_read, note_seen, seen_record
 from .loops import is_repeated
 from .monitor import is_of_mpi4py
 from .records import ACCUMULATE, READ, WRITE, Access, CollectiveCall, Signal
@@ -38,7 +38,7 @@ SUM = INSTANCES["SUM"]
 _ndarray = np.ndarray
 
 
-def _of(call: MpiCall, win: Any) -> OpenWindow | None:
+def _window_of(call: MpiCall, win: Any) -> OpenWindow | None:
     """Return the state of a window; None for a null window."""
     if win._impl is win._null:
         return None
@@ -79,7 +79,7 @@ def _access(
     access.is_passive = is_passive
     if op is not None:
         access.datatype = core
-    access.shown_by = None if is_passive else mine.allowed.get(target)
+    access.allowed_by = None if is_passive else mine.allowed.get(target)
     return access
 
 
@@ -98,17 +98,17 @@ def _guarded(
     mine: OpenWindow,
     target: int,
     access: Access,
-    *lent: Any,
-    awaited: Any = None,
+    *sent_buffers: Any,
+    received: Any = None,
     latest: dict[int, Access] | None = None,
 ) -> After:
     """Count an access after its call succeeds, and guard the origin buffers until it is complete.
 
     If it modifies the target, it becomes the `latest` access of its rank.
     """
-    origins = [buffers.lent(monitor, call, buf) for buf in lent]
-    result = None if awaited is None else buffers.awaited(monitor, call, awaited)
-    uses = buffers.exchanging(monitor, call, call.title, *origins, result)
+    origins = [buffers.guard_send_buffer(monitor, call, buf) for buf in sent_buffers]
+    result = None if received is None else buffers.guard_receive_buffer(monitor, call, received)
+    uses = buffers.exchange_guards(monitor, call, call.title, *origins, result)
 
     def begun(request: Any) -> None:
         if not mine.is_of_library:
@@ -116,12 +116,12 @@ def _guarded(
         if latest is not None:
             latest[access.rank] = access
         access.since = call.rank.next_moment()
-        call.rank.steps.take([access], [], True)
+        call.rank.steps.add([access], [], True)
         mine.open.setdefault(target, {})[access] = None
         record = None if request is None else of_request(monitor, call, request)
         if record is not None:
-            record.at_end = partial(_is_there, call.rank, mine, target, [access])
-        access.used = buffers.Unnamed(call) if record is None else record
+            record.at_end = partial(_complete_at_origin, call.rank, mine, target, [access])
+        access.used = buffers.NoRequest(call) if record is None else record
         for used in uses:
             used.begin(access.used)
 
@@ -138,7 +138,7 @@ def _writes(how: str) -> Callable[..., After | None]:
         target: Any = None,
         op: Any = SUM,
     ) -> After | None:
-        mine, parsed = _of(call, win), _parsed(origin)
+        mine, parsed = _window_of(call, win), _parsed(origin)
         if mine is None or parsed is None:
             return None
         access = _access(monitor, call, mine, how, parsed, target_rank, target, op if how == ACCUMULATE else None)
@@ -153,7 +153,7 @@ def _writes(how: str) -> Callable[..., After | None]:
 def _reads(
     monitor: Monitor, call: MpiCall, win: Any, origin: Any, target_rank: int, target: Any = None
 ) -> After | None:
-    mine, parsed = _of(call, win), _parsed(origin)
+    mine, parsed = _window_of(call, win), _parsed(origin)
     if mine is None or parsed is None:
         return None
     access = _access(monitor, call, mine, READ, parsed, target_rank, target)
@@ -162,7 +162,7 @@ def _reads(
     if access.is_passive:
         access.latest = latest_of(monitor, "stored", mine, target_rank)
         access.polls = is_repeated(0, sys._getframe())
-    return _guarded(monitor, call, mine, target_rank, access, awaited=origin)
+    return _guarded(monitor, call, mine, target_rank, access, received=origin)
 
 
 def _fetches(
@@ -176,18 +176,18 @@ def _fetches(
     op: Any = SUM,
     compare: Any = None,
 ) -> After | None:
-    mine, parsed = _of(call, win), _parsed(result)
+    mine, parsed = _window_of(call, win), _parsed(result)
     if mine is None or parsed is None:
         return None
     access = _access(monitor, call, mine, ACCUMULATE, parsed, target_rank, target, op)
     if access is None:
         return None
     access.latest = latest = latest_of(monitor, ACCUMULATE, mine, target_rank)
-    see(access)
+    note_seen(access)
     if access.only_reads:
         access.polls = access.is_passive and is_repeated(0, sys._getframe())
-        return _guarded(monitor, call, mine, target_rank, access, awaited=result)
-    return _guarded(monitor, call, mine, target_rank, access, origin, compare, awaited=result, latest=latest)
+        return _guarded(monitor, call, mine, target_rank, access, received=result)
+    return _guarded(monitor, call, mine, target_rank, access, origin, compare, received=result, latest=latest)
 
 
 def _fetches_one(
@@ -224,7 +224,7 @@ def _complete(state: RankState, accesses: Iterable[Access]) -> None:
     done = list(accesses)
     for access in done:
         if access.latest:
-            see(access)  # other ranks may have accumulated between its call and now
+            note_seen(access)  # other ranks may have accumulated between its call and now
     _free_buffers(done)
     if done:
         _end(state, done)
@@ -234,10 +234,10 @@ def _end(state: RankState, accesses: list[Access]) -> None:
     moment = state.next_moment()
     for access in accesses:
         access.until = moment
-    state.steps.take([], accesses, False)
+    state.steps.add([], accesses, False)
 
 
-def _is_there(state: RankState, mine: OpenWindow, target: int, accesses: Iterable[Access]) -> None:
+def _complete_at_origin(state: RankState, mine: OpenWindow, target: int, accesses: Iterable[Access]) -> None:
     """Record that accesses are complete at the origin.
 
     A fetched value is available then. So an access that only reads is complete at the target as well; an access that
@@ -252,8 +252,8 @@ def _is_there(state: RankState, mine: OpenWindow, target: int, accesses: Iterabl
         del open_ones[access]
     for access in there:
         if access.latest and not access.only_reads:
-            see(access)
-            state.steps.take([], [has_seen(access.rank, access.place, access.after)], False)
+            note_seen(access)
+            state.steps.add([], [seen_record(access.rank, access.place, access.after)], False)
             access.latest = {}  # it sees no later accumulations
 
 
@@ -263,7 +263,7 @@ def _completing(
     """Return the check of a call that completes the accesses to some targets."""
 
     def follow(monitor: Monitor, call: MpiCall, win: Any, *args: Any, **kwargs: Any) -> After | None:
-        mine = _of(call, win)
+        mine = _window_of(call, win)
         if mine is None:
             return None
 
@@ -276,9 +276,9 @@ def _completing(
                 kind = mine.locks.pop(target, None) if unlocks else None
                 if kind is not None:
                     signal = Signal()
-                    signal.given = True
+                    signal.sent = True
                     monitor.signals.setdefault((mine.key, "Unlock", target), {})[call.rank.number] = kind, signal
-                    call.rank.steps.take([signal], [], True)
+                    call.rank.steps.add([signal], [], True)
 
         return done
 
@@ -289,13 +289,13 @@ def _completing_locally(targets: Callable[[OpenWindow, Any], Iterable[int]]) -> 
     """Return the check of a call that completes the accesses to some targets at the origin."""
 
     def follow(monitor: Monitor, call: MpiCall, win: Any, *args: Any, **kwargs: Any) -> After | None:
-        mine = _of(call, win)
+        mine = _window_of(call, win)
         if mine is None:
             return None
 
         def done(_: Any) -> None:
             for target in targets(mine, next(iter((*args, *kwargs.values())), None)):
-                _is_there(call.rank, mine, target, [*mine.open.get(target, ())])
+                _complete_at_origin(call.rank, mine, target, [*mine.open.get(target, ())])
 
         return done
 
@@ -332,7 +332,7 @@ def _ending(call: MpiCall, mine: OpenWindow) -> After | None:
 
 
 def _fence(monitor: Monitor, call: MpiCall, win: Any, assertion: int = 0) -> After | None:
-    mine = _of(call, win)
+    mine = _window_of(call, win)
     if mine is None:
         return None
     if assertion & MODE_NOPRECEDE:
@@ -342,13 +342,13 @@ def _fence(monitor: Monitor, call: MpiCall, win: Any, assertion: int = 0) -> Aft
             monitor.note(EPOCH_LIFECYCLE, access.place, text, call.rank.number, where)
     epochs.fenced(call, mine, assertion)
     ended = _ending(call, mine)  # accesses complete before any rank leaves the fence
-    said = CollectiveCall(call.rank.number, "Fence", call.place)
-    collectives.meet(monitor, call, mine.window.comm, said)
-    call.rank.steps.take([said], [said], True)
-    meeting = said.meeting
-    if len(meeting.calls) == len(meeting.members):
-        conflicts.forget(monitor, mine, meeting.members)
-        conflicts.settle(monitor, call, meeting)
+    entry = CollectiveCall(call.rank.number, "Fence", call.place)
+    collectives.join_collective(monitor, call, mine.window.comm, entry)
+    call.rank.steps.add([entry], [entry], True)
+    instance = entry.instance
+    if len(instance.calls) == len(instance.members):
+        conflicts.drop_epoch(monitor, mine, instance.members)
+        conflicts.drop_ordered(monitor, call, instance)
     mine.fences += 1
     return ended
 
@@ -361,7 +361,7 @@ def _lock(
     lock_type: int = LOCK_EXCLUSIVE,
     assertion: int = 0,
 ) -> After | None:
-    mine, place = _of(call, win), call.place
+    mine, place = _window_of(call, win), call.place
     if mine is None:
         return None
     mine.wanted = rank, lock_type
@@ -372,28 +372,28 @@ def _lock(
         mine.begun[rank] = place
         released = monitor.signals.setdefault((mine.key, "Unlock", rank), {}).values()
         before = [signal for kind, signal in released if LOCK_EXCLUSIVE in (kind, lock_type)]
-        call.rank.steps.take([], before, False)
+        call.rank.steps.add([], before, False)
 
     return done
 
 
 def _lock_all(monitor: Monitor, call: MpiCall, win: Any, assertion: int = 0) -> None:
-    mine = _of(call, win)
+    mine = _window_of(call, win)
     if mine is not None:
         mine.begun[epochs.ALL] = call.place
 
 
 def _sync(monitor: Monitor, call: MpiCall, win: Any) -> None:
     """Check ``Sync``: a rank that reads its own memory in a loop learns of accumulations there."""
-    mine = _of(call, win)
+    mine = _window_of(call, win)
     if mine is not None:
         mine.synced = call.place
-        look(monitor, call.rank, mine, call.place)
+        note_read(monitor, call.rank, mine, call.place)
 
 
-def _signal(monitor: Monitor, mine: OpenWindow, kind: str, source: int, dest: int, *, gives: bool) -> Signal:
+def _signal(monitor: Monitor, mine: OpenWindow, kind: str, source: int, dest: int, *, sends: bool) -> Signal:
     """Return the next signal of a kind between two members of a window (or one), seen from this side."""
-    side = kind, source, dest, gives
+    side = kind, source, dest, sends
     count = mine.signals[side] = mine.signals.get(side, 0) + 1
     key = mine.key, kind, source, dest, count
     found: Signal | None = monitor.signals.pop(key, None)  # each of the two requests it once
@@ -403,42 +403,42 @@ def _signal(monitor: Monitor, mine: OpenWindow, kind: str, source: int, dest: in
 
 
 def _post(monitor: Monitor, call: MpiCall, win: Any, group: Any, assertion: int = 0) -> None:
-    mine = _of(call, win)
+    mine = _window_of(call, win)
     if mine is not None:
         mine.begun[epochs.POSTED] = call.place
-        mine.exposed_to = _places(mine, group)
-        mine.posted = _give(monitor, call, mine, "Post", mine.exposed_to)
+        mine.exposed_to = _ranks_in_window(mine, group)
+        mine.posted = _send_signals(monitor, call, mine, "Post", mine.exposed_to)
         moment = call.rank.next_moment()
         for signal in mine.posted:
             signal.since = moment
 
 
 def _start(monitor: Monitor, call: MpiCall, win: Any, group: Any, assertion: int = 0) -> None:
-    mine = _of(call, win)
+    mine = _window_of(call, win)
     if mine is not None:
         mine.begun[epochs.ALL] = call.place
-        mine.started = _places(mine, group)
-        mine.allowed = dict(zip(mine.started, _await(monitor, call, mine, "Post", mine.started), strict=True))
+        mine.started = _ranks_in_window(mine, group)
+        mine.allowed = dict(zip(mine.started, _await_signals(monitor, call, mine, "Post", mine.started), strict=True))
 
 
 def _completes(monitor: Monitor, call: MpiCall, win: Any) -> After | None:
-    mine = _of(call, win)
+    mine = _window_of(call, win)
     if mine is None:
         return None
     ended = _ending(call, mine)
     mine.allowed = {}
-    _give(monitor, call, mine, "Complete", mine.started)
+    _send_signals(monitor, call, mine, "Complete", mine.started)
     return ended
 
 
 def _waits(monitor: Monitor, call: MpiCall, win: Any) -> After | None:
-    mine = _of(call, win)
+    mine = _window_of(call, win)
     if mine is None:
         return None
 
     def done(over: Any) -> None:
         if over:
-            _await(monitor, call, mine, "Complete", mine.exposed_to)
+            _await_signals(monitor, call, mine, "Complete", mine.exposed_to)
             moment = call.rank.next_moment()
             for signal in mine.posted:
                 signal.until = moment
@@ -446,23 +446,23 @@ def _waits(monitor: Monitor, call: MpiCall, win: Any) -> After | None:
     return done
 
 
-def _give(monitor: Monitor, call: MpiCall, mine: OpenWindow, kind: str, dests: list[int]) -> list[Signal]:
+def _send_signals(monitor: Monitor, call: MpiCall, mine: OpenWindow, kind: str, dests: list[int]) -> list[Signal]:
     me = mine.window.comm.me
-    signals = [_signal(monitor, mine, kind, me, dest, gives=True) for dest in dests]
+    signals = [_signal(monitor, mine, kind, me, dest, sends=True) for dest in dests]
     for signal in signals:
-        signal.given = True
-    call.rank.steps.take(list(signals), [], True)
+        signal.sent = True
+    call.rank.steps.add(list(signals), [], True)
     return signals
 
 
-def _await(monitor: Monitor, call: MpiCall, mine: OpenWindow, kind: str, sources: list[int]) -> list[Signal]:
+def _await_signals(monitor: Monitor, call: MpiCall, mine: OpenWindow, kind: str, sources: list[int]) -> list[Signal]:
     me = mine.window.comm.me
-    signals = [_signal(monitor, mine, kind, source, me, gives=False) for source in sources]
-    call.rank.steps.take([], list(signals), False)
+    signals = [_signal(monitor, mine, kind, source, me, sends=False) for source in sources]
+    call.rank.steps.add([], list(signals), False)
     return signals
 
 
-def _places(mine: OpenWindow, group: Any) -> list[int]:
+def _ranks_in_window(mine: OpenWindow, group: Any) -> list[int]:
     """Return the ranks of a group's members in a window."""
     try:
         return [mine.window.comm.ranks.index(rank) for rank in group._members.ranks]
@@ -471,25 +471,25 @@ def _places(mine: OpenWindow, group: Any) -> list[int]:
 
 
 def _created(monitor: Monitor, call: MpiCall, cls: Any, *args: Any, **kwargs: Any) -> After:
-    maker = sys._getframe(2).f_code.co_filename  # the file that calls the method
+    caller = sys._getframe(2).f_code.co_filename  # the file that calls the method
 
     def done(win: Any) -> None:
-        mine = _of(call, win)
+        mine = _window_of(call, win)
         if mine is not None:  # collective: whatever precedes it on any member happened before
-            said = CollectiveCall(call.rank.number, "Win", call.place)
-            collectives.meet(monitor, call, mine.window.comm, said)
-            call.rank.steps.take([said], [said], True)
-            mine.is_of_library = is_of_mpi4py(maker)
+            entry = CollectiveCall(call.rank.number, "Win", call.place)
+            collectives.join_collective(monitor, call, mine.window.comm, entry)
+            call.rank.steps.add([entry], [entry], True)
+            mine.is_of_library = is_of_mpi4py(caller)
             mine.is_shared = call.name == "Allocate_shared"
             if not mine.is_of_library and len(mine.window.memory) and not mine.is_shared:
-                shown = Exposed(monitor, call.rank, mine)
-                conflicts.entangle(monitor, call.rank, shown)
-                call.rank.exposed.append(shown)
+                exposed = Exposed(monitor, call.rank, mine)
+                conflicts.note_overlaps(monitor, call.rank, exposed)
+                call.rank.exposed.append(exposed)
 
     return done
 
 
-ADVICE: dict[str, Callable[..., Any]] = {
+CHECKS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("Put", "Rput"), _writes(WRITE)),
     **dict.fromkeys(("Get", "Rget"), _reads),
     **dict.fromkeys(("Accumulate", "Raccumulate"), _writes(ACCUMULATE)),

@@ -88,20 +88,20 @@ def _blocks(spec: Any, form: str, peers: Sequence[int], *, writable: bool) -> An
     """Return the blocks of a buffer with one block per rank, without those of missing ranks."""
     if spec is None or is_in_place(spec) or not peers:
         return None
-    everybody = min(peers) >= 0
-    if not form and everybody and not isinstance(spec, list | tuple):
+    all_exist = min(peers) >= 0
+    if not form and all_exist and not isinstance(spec, list | tuple):
         return spec  # hot path: the whole buffer
     try:
         parsed = PARSERS[form](spec, writable=writable, blocks=len(peers))
     except Exception:  # the call itself reports the error
         return None
     if type(parsed) is not BlockBuffer:
-        if everybody:
+        if all_exist:
             return UserBuffer(parsed.memory, parsed.offset, parsed.count * len(peers), parsed.datatype)
         step = parsed.count * parsed.datatype.extent
         offsets = [parsed.offset + i * step for i in range(len(peers))]
         parsed = BlockBuffer(parsed.memory, [parsed.count] * len(peers), offsets, [parsed.datatype] * len(peers))
-    if not everybody:
+    if not all_exist:
         parsed.counts = [count if peer >= 0 else 0 for count, peer in zip(parsed.counts, peers, strict=True)]
     return parsed
 
@@ -114,7 +114,7 @@ def check_blocks(monitor: Monitor, call: MpiCall, received: Any) -> None:
 
 def guards(monitor: Monitor, call: MpiCall, sent: Any, received: Any) -> tuple[buffers.Used | None, ...]:
     """Return the guards of the buffers of a nonblocking collective; see `significant`."""
-    return buffers.lent(monitor, call, sent), buffers.awaited(monitor, call, received)
+    return buffers.guard_send_buffer(monitor, call, sent), buffers.guard_receive_buffer(monitor, call, received)
 
 
 def are_distinct(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
@@ -123,7 +123,7 @@ def are_distinct(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
     return buffers.are_distinct(sent, args[1] if len(args) > 1 else named.get("recvbuf"))
 
 
-def looked_at(
+def check_buffers(
     monitor: Monitor, call: MpiCall, core: Any, name: str, root: Any, args: tuple[Any, ...], named: dict[str, Any]
 ) -> After | None:
     """Find incorrect buffers of a blocking collective, and the requests that use them."""

@@ -23,7 +23,7 @@ LOAD, STORE, MAYBE = "load", "store", "store, perhaps"
 A_METHOD, A_TEXT, A_TRUTH = ("a method",), ("a text",), ("a truth",)
 """Callees without a name: a method of the array, string formatting, or a truth or equality test."""
 
-_LOOKING_METHODS = frozenset(
+_LOADING_METHODS = frozenset(
     (
         *("sum", "min", "max", "mean", "std", "var", "prod", "any", "all", "copy", "astype", "tolist"),
         *("tobytes", "item", "dot", "argmax", "argmin", "cumsum", "cumprod", "round", "argsort", "nonzero"),
@@ -32,11 +32,11 @@ _LOOKING_METHODS = frozenset(
     )
 )
 _STORING_METHODS = frozenset(("fill", "sort", "partition", "put", "itemset"))
-_PICKING = frozenset(("item", "take", "compress", "extract", "choice", "trace", "put", "itemset"))
+_SELECTING = frozenset(("item", "take", "compress", "extract", "choice", "trace", "put", "itemset"))
 """Functions and methods that read, or store to, some elements of their argument."""
 _VIEWING_METHODS = frozenset(("reshape", "ravel", "transpose", "swapaxes", "squeeze", "view"))
 """Methods that return an array of the same elements."""
-KEEPING = frozenset(
+VIEWING = frozenset(
     (
         *("asarray", "asanyarray", "ascontiguousarray", "reshape", "ravel", "transpose", "swapaxes", "moveaxis"),
         *("rollaxis", "squeeze", "expand_dims", "atleast_1d", "atleast_2d", "atleast_3d", "flip", "flipud"),
@@ -45,14 +45,14 @@ KEEPING = frozenset(
 )
 """Functions of numpy, called as `np.something`, that also do so."""
 _NUMPY = ("np", "numpy")
-_ADDING = frozenset(("reshape", "expand_dims", "atleast_2d", "atleast_3d"))
+_ADDING_DIMENSIONS = frozenset(("reshape", "expand_dims", "atleast_2d", "atleast_3d"))
 """Functions and methods that may add dimensions: iterating over the result yields arrays."""
 _BY_ELEMENT = frozenset(("nditer", "ndenumerate"))
 _ROWS = frozenset(("list", "tuple", "diag", "unstack"))
 """Functions that read no element of a two-dimensional array."""
-_GIVEN_ON = frozenset(("enumerate", "zip", "reversed", "map", "filter", "iter"))
+_LAZY = frozenset(("enumerate", "zip", "reversed", "map", "filter", "iter"))
 """Python functions whose result reads elements of their arguments when it is iterated over."""
-_TAKING_ALL = frozenset(("list", "tuple", "set", "frozenset", "dict", "sorted", "sum", "min", "max", "any", "all"))
+_ITERATING = frozenset(("list", "tuple", "set", "frozenset", "dict", "sorted", "sum", "min", "max", "any", "all"))
 """Python functions that iterate over their argument."""
 _VIEWS_OF_DICT = frozenset(("items", "keys", "values"))
 _SAFE = (
@@ -124,63 +124,63 @@ Key = tuple[str, int, int]
 """The key of an instruction: its group, and the line and column where its expression ends or its loop begins."""
 
 
-_read: dict[str, list[str]] = {}
+_lines_read: dict[str, list[str]] = {}
 """The lines of each file that has been read."""
 
 
-def forget_rewritten() -> None:
+def clear_changed() -> None:
     """Clear all caches if a file has changed: a program may be edited between two runs."""
-    for file, lines in _read.items():
+    for file, lines in _lines_read.items():
         linecache.checkcache(file)
         if lines_of(file) != lines:
-            _read.clear()
-            for function in _kept:
+            _lines_read.clear()
+            for function in _caches:
                 function.cache_clear()
             return
 
 
-_kept: list[Any] = []
+_caches: list[Any] = []
 """Functions whose caches are cleared when a file they have read changes."""
 
 
-def keep_in_step(function: _Cached) -> _Cached:
+def cleared_on_change(function: _Cached) -> _Cached:
     """Clear the cache of a decorated function when a file changes."""
-    _kept.append(function)
+    _caches.append(function)
     return function
 
 
-@keep_in_step
+@cleared_on_change
 @lru_cache(maxsize=1)
 def nodes_of(file: str) -> list[ast.AST]:
     """Return the syntax nodes of a file; empty if it is not valid Python."""
-    lines = _read[file] = lines_of(file)
+    lines = _lines_read[file] = lines_of(file)
     try:
         return list(ast.walk(ast.parse("".join(lines))))
     except (SyntaxError, ValueError):
         return []
 
 
-@keep_in_step
+@cleared_on_change
 @cache
 def touches_of(file: str) -> dict[Key, tuple[Touch, ...]]:
     """Return the possible array accesses of each instruction of a file."""
     found: dict[Key, list[Touch]] = {}
     for node in nodes_of(file):
-        for group, end, touch in _of_node(node):
+        for group, end, touch in _accesses_of(node):
             begins = group == "iterate"
             line, column = (end.lineno, end.col_offset) if begins else (end.end_lineno, end.end_col_offset)
             found.setdefault((group, line, column), []).append(touch)
     return {key: tuple(dict.fromkeys(touches)) for key, touches in found.items()}
 
 
-@keep_in_step
+@cleared_on_change
 @lru_cache(maxsize=128)
 def instructions_of(code: CodeType, file: str) -> list[dis.Instruction]:
     """Return the instructions of a function. The file is part of the key: equal code may be in two files."""
     return list(dis.get_instructions(code))
 
 
-@keep_in_step
+@cleared_on_change
 @lru_cache(maxsize=128)
 def touching(code: CodeType, file: str) -> dict[int, tuple[int, tuple[Touch, ...]]]:
     """Return the line and the possible array accesses of each instruction, by offset."""
@@ -208,17 +208,17 @@ def key_of(instruction: dis.Instruction) -> Key | None:
     return None if line is None or column is None else (group, line, column)
 
 
-def _of_node(node: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
+def _accesses_of(node: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
     """Yield the accesses of a node: the instruction group, the node where it ends, and the access."""
     if isinstance(node, ast.Subscript):
         array = _array(node.value)
         if array is not None and array.names[-1] in ("r_", "c_") and array.names[0] in _NUMPY:
-            yield from _looked_at("get", node, *_given(node.slice))
+            yield from _loads("get", node, *_parts(node.slice))
         elif array is not None and isinstance(node.ctx, ast.Store):
             yield "set", node, Touch(STORE, array._replace(indices=(*array.indices, _index(node.slice))))
         elif array is not None and isinstance(node.ctx, ast.Load):
-            whole = array._replace(indices=(*array.indices, _index(node.slice)))
-            yield "get", node, Touch(LOAD, whole, most_dims=0)
+            item = array._replace(indices=(*array.indices, _index(node.slice)))
+            yield "get", node, Touch(LOAD, item, most_dims=0)
     elif isinstance(node, ast.AugAssign):
         array = _array(node.target)
         if array is not None and isinstance(node.target, ast.Subscript):
@@ -226,19 +226,19 @@ def _of_node(node: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
             yield "set", node, Touch(STORE, array)
         elif array is not None:
             yield "binary", node, Touch(STORE, array)
-        yield from _looked_at("binary", node, node.value)
+        yield from _loads("binary", node, node.value)
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and _is_text(node.left):
-        for each in _given(node.right):
-            yield from _looked_at("binary", node, each, callee=A_TEXT)
-            yield from _looked_at("format", each, each, callee=A_TEXT)  # Python may compile it so
+        for each in _parts(node.right):
+            yield from _loads("binary", node, each, callee=A_TEXT)
+            yield from _loads("format", each, each, callee=A_TEXT)  # Python may compile it so
     elif isinstance(node, ast.BinOp):
-        yield from _looked_at("binary", node, node.left, node.right)
+        yield from _loads("binary", node, node.left, node.right)
     elif isinstance(node, ast.Compare):
-        operands = [each for operand in (node.left, *node.comparators) for each in _given(operand)]
+        operands = [each for operand in (node.left, *node.comparators) for each in _parts(operand)]
         is_equality = all(isinstance(each, ast.Eq | ast.NotEq) for each in node.ops)
-        yield from _looked_at("binary", node, *operands, callee=A_TRUTH if is_equality else ())
+        yield from _loads("binary", node, *operands, callee=A_TRUTH if is_equality else ())
     elif isinstance(node, ast.UnaryOp):
-        yield from _looked_at("unary", node, node.operand, callee=A_TRUTH if isinstance(node.op, ast.Not) else ())
+        yield from _loads("unary", node, node.operand, callee=A_TRUTH if isinstance(node.op, ast.Not) else ())
     elif isinstance(node, ast.For):
         yield from _iterated(node, node.iter)
     elif isinstance(node, ast.YieldFrom):
@@ -253,14 +253,14 @@ def _of_node(node: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
     elif isinstance(node, ast.List | ast.Tuple | ast.Set):
         for element in node.elts:
             if isinstance(element, ast.Starred):
-                yield from _looked_at("unpack", node, element.value, most_dims=1)
+                yield from _loads("unpack", node, element.value, most_dims=1)
     elif isinstance(node, ast.FormattedValue):
-        yield from _looked_at("format", node, node.value, callee=A_TEXT)
+        yield from _loads("format", node, node.value, callee=A_TEXT)
     elif isinstance(node, ast.Call):
-        yield from _of_call(node)
+        yield from _accesses_of_call(node)
 
 
-def _looked_at(
+def _loads(
     group: str, end: ast.AST, *operands: ast.AST, most_dims: int | None = None, callee: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, Any, Touch]]:
     for operand in operands:
@@ -277,21 +277,21 @@ def _iterated(node: ast.AST, iterated: ast.AST) -> Iterator[tuple[str, Any, Touc
     """Yield the accesses at the start of an iteration, located at the whole statement before Python 3.13."""
     for place in dict.fromkeys((node, iterated)):
         if isinstance(iterated, ast.Call) and iterated.args and _function(iterated) in _BY_ELEMENT:
-            yield from _looked_at("iterate", place, *_given(iterated.args[0]))
-        yield from _looked_at("iterate", place, iterated, most_dims=1)
-        for touch in _given_on(iterated):
+            yield from _loads("iterate", place, *_parts(iterated.args[0]))
+        yield from _loads("iterate", place, iterated, most_dims=1)
+        for touch in _iterated_lazily(iterated):
             yield "iterate", place, touch
 
 
-def _given_on(iterated: ast.AST, *callees: str) -> Iterator[Touch]:
+def _iterated_lazily(iterated: ast.AST, *callees: str) -> Iterator[Touch]:
     """Yield the arrays whose elements are read by iterating over the result of a function such as `zip`."""
-    if isinstance(iterated, ast.Call) and isinstance(iterated.func, ast.Name) and iterated.func.id in _GIVEN_ON:
+    if isinstance(iterated, ast.Call) and isinstance(iterated.func, ast.Name) and iterated.func.id in _LAZY:
         callee = (*(callees or ("an iterator",)), iterated.func.id)
         for argument in iterated.args:
             array = _iterable(argument)
             if array is not None:
                 yield Touch(LOAD, array, callee=callee, most_dims=1)
-            yield from _given_on(argument, *callee)
+            yield from _iterated_lazily(argument, *callee)
 
 
 def _assigned(target: ast.AST, value: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
@@ -305,30 +305,30 @@ def _assigned(target: ast.AST, value: ast.AST) -> Iterator[tuple[str, Any, Touch
         if into is not None:
             yield "set", target, Touch(LOAD, array, target=into)
     elif isinstance(target, ast.Tuple | ast.List):
-        yield from _looked_at("unpack", target, value, most_dims=1)
-        for touch in _given_on(value):
+        yield from _loads("unpack", target, value, most_dims=1)
+        for touch in _iterated_lazily(value):
             yield "unpack", target, touch
         if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
-            anew = set[str]()
+            assigned = set[str]()
             for into_one, one in zip(target.elts, value.elts, strict=True):
                 if isinstance(into_one, ast.Starred) or isinstance(one, ast.Starred):
                     return
-                if not anew & {name.id for name in ast.walk(one) if isinstance(name, ast.Name)}:
+                if not assigned & {name.id for name in ast.walk(one) if isinstance(name, ast.Name)}:
                     yield from _assigned(into_one, one)
-                anew |= {name.id for name in ast.walk(into_one) if isinstance(name, ast.Name)}
+                assigned |= {name.id for name in ast.walk(into_one) if isinstance(name, ast.Name)}
 
 
-def _of_call(node: ast.Call) -> Iterator[tuple[str, Any, Touch]]:
+def _accesses_of_call(node: ast.Call) -> Iterator[tuple[str, Any, Touch]]:
     callee = _names(node.func)
     if isinstance(node.func, ast.Attribute):
         method, owner = node.func.attr, node.func.value
-        if method in _LOOKING_METHODS | _STORING_METHODS and not (method == "astype" and _shares(node)):
+        if method in _LOADING_METHODS | _STORING_METHODS and not (method == "astype" and _shares(node)):
             how = STORE if method in _STORING_METHODS else LOAD
             array = _array(owner) if how == STORE else _elements(owner)
             if array is not None:
-                yield "call", node, Touch(how, _picked(array, method, node), callee=A_METHOD)
+                yield "call", node, Touch(how, _selected(array, method, node), callee=A_METHOD)
         if method == "format" and _is_text(owner):
-            yield from _looked_at("call", node, *node.args, callee=A_TEXT)
+            yield from _loads("call", node, *node.args, callee=A_TEXT)
     if callee:
         for touch in _of_arguments(node, callee):
             yield "call", node, touch
@@ -337,29 +337,29 @@ def _of_call(node: ast.Call) -> Iterator[tuple[str, Any, Touch]]:
 def _of_arguments(node: ast.Call, callee: tuple[str, ...]) -> Iterator[Touch]:
     """Yield the arrays that a call passes to a named function."""
     named = {keyword.arg: keyword.value for keyword in node.keywords}
-    given = [] if _shares(node) and callee[-1] != "nan_to_num" else node.args
+    arguments = [] if _shares(node) and callee[-1] != "nan_to_num" else node.args
     most_dims = 1 if callee[-1] in _ROWS else None
-    for i, argument in enumerate(given):
+    for i, argument in enumerate(arguments):
         is_list = isinstance(argument, ast.List | ast.Tuple)
-        for each in _given(argument):
+        for each in _parts(argument):
             array = _elements(each)
             if array is not None:
-                whose, spread = ("in a list", *callee) if is_list else callee, isinstance(argument, ast.Starred)
-                array = _picked(array, callee[-1], node)
-                yield Touch(LOAD, array, whose, i, None if is_list else most_dims, is_spread=spread)
-        if len(callee) == 1 and callee[0] in _TAKING_ALL:
-            yield from _given_on(argument, "an iterator", *callee)
+                named_callee, spread = ("in a list", *callee) if is_list else callee, isinstance(argument, ast.Starred)
+                array = _selected(array, callee[-1], node)
+                yield Touch(LOAD, array, named_callee, i, None if is_list else most_dims, is_spread=spread)
+        if len(callee) == 1 and callee[0] in _ITERATING:
+            yield from _iterated_lazily(argument, "an iterator", *callee)
     for name, value in named.items():
-        for each in _given(value) if name == "out" else [value]:
+        for each in _parts(value) if name == "out" else [value]:
             array = _elements(each)
             if array is not None:
                 how = LOAD if name != "out" else MAYBE if "where" in named else STORE
                 yield Touch(how, array, callee)
 
 
-def _picked(array: ArrayName, function: str, call: ast.Call) -> ArrayName:
+def _selected(array: ArrayName, function: str, call: ast.Call) -> ArrayName:
     """Return an array, or unknown elements of it if a function selects some."""
-    return array._replace(indices=(*array.indices, None)) if function in _PICKING and call.args else array
+    return array._replace(indices=(*array.indices, None)) if function in _SELECTING and call.args else array
 
 
 def _shares(call: ast.Call) -> bool:
@@ -368,17 +368,17 @@ def _shares(call: ast.Call) -> bool:
     return named.get("copy", "True") != "True" or named.get("dtype") == "object"
 
 
-def _given(argument: ast.AST) -> list[ast.expr]:
+def _parts(argument: ast.AST) -> list[ast.expr]:
     """Return the expressions in an argument: numpy functions also read the arrays in a list."""
     if isinstance(argument, ast.List | ast.Tuple):
-        return [each for element in argument.elts for each in _given(element)]
+        return [each for element in argument.elts for each in _parts(element)]
     return [cast(ast.expr, argument.value if isinstance(argument, ast.Starred) else argument)]
 
 
 def _elements(node: ast.AST) -> ArrayName | None:
     """Return the name of the array that an expression is, or whose elements it has in another shape."""
     while isinstance(node, ast.Call):
-        if _function(node) in KEEPING and len(node.args) > 0:
+        if _function(node) in VIEWING and len(node.args) > 0:
             node = node.args[0]
         elif isinstance(node.func, ast.Attribute) and node.func.attr in _VIEWING_METHODS:
             node = node.func.value
@@ -389,7 +389,7 @@ def _elements(node: ast.AST) -> ArrayName | None:
 
 def _iterable(node: ast.AST) -> ArrayName | None:
     """Return the name of an array like `_elements`; None if the expression may have more dimensions."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _ADDING:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _ADDING_DIMENSIONS:
         shape = node.args[-1:]
         if not shape or not isinstance(shape[0], ast.Constant | ast.UnaryOp) or _function(node) or len(node.args) > 1:
             return None
@@ -448,7 +448,7 @@ def _index(node: ast.AST) -> Index | None:
     return None
 
 
-@keep_in_step
+@cleared_on_change
 @cache
 def callees_of(file: str) -> dict[Key, tuple[str, ...]]:
     """Return the names of the function that each call of a file calls; for methods of expressions, only the last."""
@@ -470,7 +470,7 @@ class Iterated(NamedTuple):
     """The Python functions applied to the names, outermost first."""
 
 
-@keep_in_step
+@cleared_on_change
 @cache
 def iterated_of(file: str) -> dict[Key, Iterated]:
     """Return the iterable of each loop of a file that is a name, or made from names by Python functions."""

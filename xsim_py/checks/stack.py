@@ -8,8 +8,8 @@ from typing import Any, Final
 
 Entry = tuple[str, ...] | str
 """A value on the stack: its names, as a variable and attributes from there; or one of the words below."""
-MADE: Final = "what Python has made of others: a number, a text, a new array"
-PART: Final = "a part of something: an element, or an array of some"
+MADE: Final = "a new value: a number, a string, a new array"
+PART: Final = "a part of another value: an element, or an array of elements"
 CONTAINER: Final = "a new list, tuple or dictionary"
 UNKNOWN: Final = "any value"
 Stack = tuple[Entry, ...]
@@ -47,18 +47,18 @@ def after(stack: Stack, instruction: dis.Instruction, result: Entry = UNKNOWN, *
     pushed = () if jumps else _pushed(stack, instruction, result)
     if pushed is None:
         return ()
-    taken = len(pushed) - effect
-    if taken < 0:  # `argval` of a method also has its owner
-        pushed, taken = (*[UNKNOWN] * -taken, *pushed), 0
-    return (*stack[: max(len(stack) - taken, 0)], *pushed)
+    popped = len(pushed) - effect
+    if popped < 0:  # `argval` of a method also has its owner
+        pushed, popped = (*[UNKNOWN] * -popped, *pushed), 0
+    return (*stack[: max(len(stack) - popped, 0)], *pushed)
 
 
 def _pushed(stack: Stack, instruction: dis.Instruction, result: Entry) -> tuple[Entry, ...] | None:
     """Return the values that an instruction pushes; None if unknown."""
     name, value = instruction.opname, instruction.argval
     if name in _OF_PARTS or (name == "BINARY_OP" and instruction.argrepr == "[]"):
-        whole = entry(stack, _OF_PARTS.get(name, 2))
-        return (UNKNOWN if whole in (UNKNOWN, CONTAINER) else PART,)
+        container = entry(stack, _OF_PARTS.get(name, 2))
+        return (UNKNOWN if container in (UNKNOWN, CONTAINER) else PART,)
     if name in _PUSHED:
         return _PUSHED[name]
     if name in ("LOAD_ATTR", "LOAD_METHOD"):

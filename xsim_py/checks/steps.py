@@ -16,7 +16,7 @@ from .records import CollectiveCall, MessageSide
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sized
 
-_NOBODY: dict[int, list[Steps]] = {}
+_NO_WAITERS: dict[int, list[Steps]] = {}
 PERHAPS = "perhaps"
 Step = MessageSide | tuple[list[Any], list[Any], bool | str]
 """The side of a message that a blocking call begins and waits for; or what a step begins, what it waits for, and
@@ -43,42 +43,42 @@ class Steps:
 
     Attributes
     ----------
-    ahead : deque of Step
+    pending : deque of Step
         The steps, in order.
     """
 
-    __slots__ = ("_keeps", "ahead")
+    __slots__ = ("_keeps", "pending")
 
     def __init__(self, keeps: Sized) -> None:
         self._keeps = keeps
-        self.ahead: deque[Step] = deque()
+        self.pending: deque[Step] = deque()
 
-    def exchange(self, side: MessageSide) -> None:
+    def add_blocking(self, side: MessageSide) -> None:
         """Add the step of a blocking call, which begins messages and waits for them."""
-        if not self.ahead:
+        if not self.pending:
             _post(side)
-        self.ahead.append(side)
+        self.pending.append(side)
 
-    def take(self, posted: list[Any], waited: list[Any], hard: bool | str) -> None:
+    def add(self, posted: list[Any], waited: list[Any], exact: bool | str) -> None:
         """Add any other step."""
-        step = posted, waited, hard
-        if not self.ahead:
+        step = posted, waited, exact
+        if not self.pending:
             _begin(step)
             if not waited and not self._keeps:
                 for each in posted:
                     each.clock = 0
                 return
-        self.ahead.append(step)
+        self.pending.append(step)
 
     def listed(self) -> list[tuple[list[Any], list[Any], bool | str]]:
         """Return the steps, each as what it begins, what it waits for, and whether it must wait for exactly that."""
-        return [(step.listed(), step.listed(), True) if type(step) is MessageSide else step for step in self.ahead]
+        return [(step.listed(), step.listed(), True) if type(step) is MessageSide else step for step in self.pending]
 
-    def let_go(self) -> None:
+    def relax(self) -> None:
         """Stop waiting in steps that did not certainly wait for a particular request."""
-        for i, step in enumerate(self.ahead):
+        for i, step in enumerate(self.pending):
             if type(step) is tuple and step[2] is PERHAPS:
-                self.ahead[i] = step[0], step[1], False
+                self.pending[i] = step[0], step[1], False
 
     def forget_clocks(self) -> None:
         """Reset the clocks of the remaining steps, so that `clocks` computes them again; replayed steps have none."""
@@ -86,19 +86,19 @@ class Steps:
             for each in posted:
                 each.clock = None
             for each in waited:
-                if type(each) is CollectiveCall and each.meeting is not None and each.meeting.clock:
-                    each.meeting.clock = None
+                if type(each) is CollectiveCall and each.instance is not None and each.instance.clock:
+                    each.instance.clock = None
 
-    def go_on(
-        self, waiters: dict[int, list[Steps]] = _NOBODY, ready: deque[Steps] | None = None, *, is_over: bool = False
+    def replay(
+        self, waiters: dict[int, list[Steps]] = _NO_WAITERS, ready: deque[Steps] | None = None, *, is_over: bool = False
     ) -> Any:
         """Replay and drop steps up to the first that waits for something not begun; return that, or None.
 
         References to what has begun are dropped: nothing else keeps it alive, and it refers to this object.
         """
-        ahead = self.ahead
-        while ahead:
-            step = ahead[0]
+        pending = self.pending
+        while pending:
+            step = pending[0]
             if type(step) is MessageSide:  # hot path
                 side: MessageSide | None = step
                 while side is not None:
@@ -111,17 +111,17 @@ class Steps:
                     else:
                         return other
                     side.clock = 0  # before anything that uses clocks later
-                    side = side.also
+                    side = side.next_side
             else:
                 missing = _missing(step[1], step[2], is_over=is_over) if step[1] else None
                 if missing is not None:
                     return missing
                 for each in step[0]:
                     each.clock = 0
-            ahead.popleft()
-            if not ahead:
+            pending.popleft()
+            if not pending:
                 break
-            step = ahead[0]
+            step = pending[0]
             if type(step) is MessageSide and not waiters:
                 _post(step)
             else:
@@ -129,39 +129,39 @@ class Steps:
         return None
 
 
-def _missing(waited: list[Any], hard: bool | str, *, is_over: bool) -> Any:
+def _missing(waited: list[Any], exact: bool | str, *, is_over: bool) -> Any:
     """Return what a step waits for that has not begun (for a collective, its members), or None."""
     for each in waited:
         if type(each) is MessageSide:
             other = each.partner
             if other is None:
-                if hard and not is_over:
+                if exact and not is_over:
                     return each
-            elif other.posted or not hard or (each.sends and each.buffered):
+            elif other.posted or not exact or (each.sends and each.buffered):
                 each.partner = _BEGUN
             else:
                 return other
-        elif type(each) is CollectiveCall and (meeting := each.meeting) is not None:
-            if hard and meeting.posted < len(meeting.calls if is_over else meeting.members):
-                return meeting
-            each.meeting = None
-            meeting.clock = 0
+        elif type(each) is CollectiveCall and (instance := each.instance) is not None:
+            if exact and instance.posted < len(instance.calls if is_over else instance.members):
+                return instance
+            each.instance = None
+            instance.clock = 0
     return None
 
 
 def _post(side: MessageSide) -> None:
     """Record that a rank has reached a blocking call: `_begin` without waiters."""
     side.posted = True
-    if side.also is not None:
-        side.also.posted = True
+    if side.next_side is not None:
+        side.next_side.posted = True
 
 
-def _begin(step: Step, waiters: dict[int, list[Steps]] = _NOBODY, ready: Any = None) -> None:
+def _begin(step: Step, waiters: dict[int, list[Steps]] = _NO_WAITERS, ready: Any = None) -> None:
     """Record that a rank has reached a step; ranks waiting for its actions become ready."""
     for each in step.listed() if type(step) is MessageSide else step[0]:
         each.posted = True
-        if type(each) is CollectiveCall and each.meeting is not None:
-            each = each.meeting
+        if type(each) is CollectiveCall and each.instance is not None:
+            each = each.instance
             each.posted += 1
             if each.posted < len(each.calls):
                 continue
@@ -169,12 +169,12 @@ def _begin(step: Step, waiters: dict[int, list[Steps]] = _NOBODY, ready: Any = N
             ready += waiters.pop(id(each), ())
 
 
-def go_through(ranks: Iterable[Steps], *, is_over: bool) -> None:
+def replay_all(ranks: Iterable[Steps], *, is_over: bool) -> None:
     """Replay all ranks' steps as far as they can go; if the run is over, ignore what never began."""
     waiters: dict[int, list[Steps]] = {}
     ready = deque(ranks)
     while ready:
         steps = ready.popleft()
-        missing = steps.go_on(waiters, ready, is_over=is_over)
+        missing = steps.replay(waiters, ready, is_over=is_over)
         if missing is not None:
             waiters.setdefault(id(missing), []).append(steps)

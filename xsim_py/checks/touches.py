@@ -23,16 +23,16 @@ from xsim_py.process.python.threads import is_program
 from xsim_py.process.ranks import current
 
 from .elements import bounds, covers, overlap, shared, shares
-from .instrumentation import TOLD
-from .lookahead import Ahead, ahead_of, is_near
-from .resolve import Part, Scope, done_by_callee, done_with_held, held, part_of, takes_parts
+from .instrumentation import EVENT_SOURCE
+from .lookahead import CodeAhead, is_near, read_ahead
+from .resolve import Part, Scope, access_by_callee, access_to_held, held, part_of, takes_parts
 from .sources import (
     A_TRUTH,
     LOAD,
     MAYBE,
     STORE,
     Touch,
-    forget_rewritten,
+    clear_changed,
     touches_of,
     touching,
 )
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 MOST_LOOKS = 1_000
 _UNREAD: Any = object()
 _QUIET: Any = object()
-_NO_LOOK = (A_TRUTH, ("bool",))
+_TRUTH_TESTS = (A_TRUTH, ("bool",))
 """Truth tests; that of a bytearray, or of an array of Python, depends only on its length."""
 
 
@@ -66,11 +66,13 @@ class GuardedMemory(Protocol):
     pieces: list[tuple[int, int]]
     is_window: bool
 
-    def touched(self, how: str, place: Place, pieces: list[tuple[int, int]], array: Any, frame: FrameType) -> None:
+    def record_access(
+        self, how: str, place: Place, pieces: list[tuple[int, int]], array: Any, frame: FrameType
+    ) -> None:
         """Record that an instruction of a frame is about to load from it or store to it through an array."""
 
 
-class InCode:
+class WatchedCode:
     """The instructions of a function that may access an array, while they are worth watching.
 
     Attributes
@@ -86,11 +88,11 @@ class InCode:
         file = code.co_filename
         self.touching = dict(touching(code, file)) if of_program(file) and touches_of(file) else {}
         self._looks: dict[int, int] = {}
-        self._ahead: dict[int, Ahead | None] = {}
-        self._judged: dict[int, int] = {}
+        self._ahead: dict[int, CodeAhead | None] = {}
+        self._quiet_looks: dict[int, int] = {}
         self.lines = {line for line, _ in self.touching.values()}
 
-    def looked(self, offset: int) -> None:
+    def count_look(self, offset: int) -> None:
         """Count an inspection of an instruction; drop the instruction after `MOST_LOOKS` of them."""
         count = self._looks[offset] = self._looks.get(offset, 0) + 1
         if count >= MOST_LOOKS:
@@ -108,24 +110,24 @@ class InCode:
             return False
         scope = frame.f_locals, frame.f_globals
         if ahead is _UNREAD:
-            ahead = self._ahead[place] = ahead_of(self.code, self.touching, place, scope)
-        if ahead is None or not ahead.holds(scope):
+            ahead = self._ahead[place] = read_ahead(self.code, self.touching, place, scope)
+        if ahead is None or not ahead.is_valid(scope):
             return False
         guards = [*state.buffers, *state.exposed]
         near = ahead.near(scope, guards) if ahead.arrays or ahead.aliases else ()
         if near is None or (near and state.buffers):  # a store to a buffer must fail at its own line
             return False
         if not near:
-            self._judged[place] = times = self._judged.get(place, 0) + 1
+            self._quiet_looks[place] = times = self._quiet_looks.get(place, 0) + 1
             if times >= MOST_LOOKS:
                 self._ahead[place] = _QUIET
             return True
         near.sort(key=attrgetter("order"))  # one instruction may have several
         doing = monitor.doing.get(state.number, "")
-        for sight in near:
-            _look_at(sight.touch, scope, (self.code.co_filename, sight.line, doing), guards, frame)
-        for offset in {sight.offset for sight in near}:
-            self.looked(offset)
+        for access in near:
+            _inspect_access(access.touch, scope, (self.code.co_filename, access.line, doing), guards, frame)
+        for offset in {access.offset for access in near}:
+            self.count_look(offset)
         return True
 
 
@@ -136,32 +138,32 @@ class LineWatch:
     """Watches the instructions of a program between its MPI calls, while a rank has guards."""
 
     def __init__(self, monitor: Monitor) -> None:
-        forget_rewritten()
+        clear_changed()
         self._monitor = monitor
-        self._known: dict[tuple[CodeType, str], InCode] = {}  # also by file: code may be equal in two files
+        self._known: dict[tuple[CodeType, str], WatchedCode] = {}  # also by file: code may be equal in two files
         # By addresses of code objects, of which each rank may have separate ones: hashing one takes microseconds.
-        self._by_address: dict[int, tuple[InCode, CodeType]] = {}
-        self._told = TOLD(self._in, self._look, self._is_silent)
-        self.begin, self.pause, self.end = self._told.begin, self._told.pause, self._told.end
+        self._by_address: dict[int, tuple[WatchedCode, CodeType]] = {}
+        self._events = EVENT_SOURCE(self._code_of, self._inspect, self._is_silent)
+        self.begin, self.pause, self.end = self._events.begin, self._events.pause, self._events.end
 
-    def go_on(self, frame: FrameType, state: RankState, *, raised: bool = False) -> None:
+    def resume(self, frame: FrameType, state: RankState, *, raised: bool = False) -> None:
         """Watch the code after an MPI call of a rank in `frame`, possibly after an exception."""
-        told = self._told
-        if not told.is_usable:
+        events = self._events
+        if not events.is_usable:
             return
         if not raised:  # else the handler may be anywhere
-            known = self._by_address.get(id(frame.f_code))  # hot path: as `_in`, with one call fewer
-            code = self._in(frame.f_code) if known is None else known[0]
+            known = self._by_address.get(id(frame.f_code))  # hot path: as `_code_of`, with one call fewer
+            code = self._code_of(frame.f_code) if known is None else known[0]
             if code.needs_no_watch(frame, state, self._monitor):
                 return
-        told.go_on(frame)
+        events.resume(frame)
 
-    def _in(self, code: CodeType) -> InCode:
+    def _code_of(self, code: CodeType) -> WatchedCode:
         found = self._by_address.get(id(code))
         if found is None:
             key = code, code.co_filename
             if key not in self._known:
-                self._known[key] = InCode(code)
+                self._known[key] = WatchedCode(code)
             found = self._by_address[id(code)] = self._known[key], code
         return found[0]
 
@@ -172,7 +174,7 @@ class LineWatch:
         state = self._monitor.ranks.get(fiber.rank.number)
         return state is not None and bool(state.buffers or state.exposed)
 
-    def _look(self, code: InCode, offset: int, frame: FrameType) -> None:
+    def _inspect(self, code: WatchedCode, offset: int, frame: FrameType) -> None:
         """Inspect the possible accesses of the next instruction of a frame."""
         fiber = current.here()
         call = self._monitor.calls.get(fiber)
@@ -183,40 +185,40 @@ class LineWatch:
         if not guards:
             return
         line, touches = code.touching[offset]
-        code.looked(offset)
+        code.count_look(offset)
         scope = frame.f_locals, frame.f_globals
         place = frame.f_code.co_filename, line, self._monitor.doing.get(state.number, "")
         for touch in touches:
-            _look_at(touch, scope, place, guards, frame)
+            _inspect_access(touch, scope, place, guards, frame)
 
 
-def _look_at(touch: Touch, scope: Scope, place: Place, guards: list[Any], frame: FrameType) -> None:
+def _inspect_access(touch: Touch, scope: Scope, place: Place, guards: list[Any], frame: FrameType) -> None:
     """Notify the guards if an array of an instruction is guarded memory."""
     try:
         found = part_of(touch.array, scope)
         part = found.array
         if type(part) in (list, tuple, dict) and part:
             near = [each for each in held(part) if each.size and is_near(each, guards)]
-            how = done_with_held(touch, part, scope) if near else ""
+            how = access_to_held(touch, part, scope) if near else ""
             for each in near if how else ():
-                _tell(how, Part(each, each), place, guards, frame)
+                _notify_guards(how, Part(each, each), place, guards, frame)
             return
         if type(part) is not np.ndarray or not part.size or takes_parts(touch, found, scope):
             return
     except Exception:  # the instruction itself reports the error
         return
     how = touch.how
-    if found.is_of_python and (touch.callee in _NO_LOOK or (how == STORE and not touch.array.indices)):
+    if found.is_of_python and (touch.callee in _TRUTH_TESTS or (how == STORE and not touch.array.indices)):
         return
     if touch.callee:
-        how = done_by_callee(touch, scope) if is_near(part, guards) else ""
+        how = access_by_callee(touch, scope) if is_near(part, guards) else ""
         if how != LOAD and found.pieces is not None:  # stores to a copy
             return
     if how:
-        _tell(how, found, place, guards, frame)
+        _notify_guards(how, found, place, guards, frame)
 
 
-def _tell(how: str, found: Part, place: Place, guards: list[Any], frame: FrameType) -> None:
+def _notify_guards(how: str, found: Part, place: Place, guards: list[Any], frame: FrameType) -> None:
     """Notify the guards whose memory an array overlaps."""
     part = found.array
     low, high = bounds(part)
@@ -242,4 +244,4 @@ def _tell(how: str, found: Part, place: Place, guards: list[Any], frame: FrameTy
             if how == LOAD:
                 continue
             does = MAYBE
-        guard.touched(does, place, pieces, None if found.is_of_python else found.owner, frame)
+        guard.record_access(does, place, pieces, None if found.is_of_python else found.owner, frame)

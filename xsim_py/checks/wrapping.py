@@ -42,7 +42,7 @@ class Hooks(NamedTuple):
 
     Attributes
     ----------
-    advice : callable or None
+    check : callable or None
         Called before the method with the monitor, the call, and the method's arguments; returns a function that takes
         the result, and returns True if it has handled it completely.
     ended, failed : callable
@@ -51,14 +51,14 @@ class Hooks(NamedTuple):
         Called when a rank has many steps.
     """
 
-    advice: Callable[..., After | None] | None
+    check: Callable[..., After | None] | None
     ended: Callable[[Monitor, MpiCall, Any, Any], None]
     failed: Callable[[Monitor, MpiCall, BaseException], None]
     tidy: Callable[[Monitor, RankState], None]
 
 
 _SOURCE = """
-def make(monitor, function, advice, polls, enter, failed, leave, frame_of, missing, defaults, fill, unfit):
+def make(monitor, function, check, polls, enter, failed, leave, frame_of, missing, defaults, fill, unfit):
     def call({parameters}):
         {bind}
         frame = frame_of({depth})
@@ -67,9 +67,9 @@ def make(monitor, function, advice, polls, enter, failed, leave, frame_of, missi
             return {called}
         after = None
         try:
-            if advice is not None:
+            if check is not None:
                 try:
-                    after = {advised}
+                    after = {checked}
                 except TypeError as error:
                     if error.__traceback__ is None or error.__traceback__.tb_next is not None:
                         raise
@@ -86,10 +86,10 @@ def make(monitor, function, advice, polls, enter, failed, leave, frame_of, missi
 """
 _BIND = """
         if named or more or {last} is missing:
-            given = fill(({names}), named)
-            if given is None or more:
+            values = fill(({names}), named)
+            if values is None or more:
                 return unfit(*[each for each in ({names}) if each is not missing], *more, **named)
-            {names} = given
+            {names} = values
 """
 
 
@@ -103,7 +103,7 @@ def _maker(count: int, required: int) -> Callable[..., Callable[..., Any]]:
         parameters="".join(f"{name}=missing, " for name in names) + "/, *more, **named",
         bind=_BIND.format(names=listed, last=names[required - 1]) + "".join(defaults),
         called=f"function({listed})",
-        advised=f"advice(monitor, made, {listed})",
+        checked=f"check(monitor, made, {listed})",
         first=names[0],
         depth=1,
     )
@@ -116,15 +116,15 @@ def _maker_of_any(depth: int) -> Callable[..., Callable[..., Any]]:
         parameters="*args, **kwargs",
         bind="",
         called="function(*args, **kwargs) if kwargs else function(*args)",
-        advised="advice(monitor, made, *args, **kwargs) if kwargs else advice(monitor, made, *args)",
+        checked="check(monitor, made, *args, **kwargs) if kwargs else check(monitor, made, *args)",
         first="args[0] if args else None",
         depth=depth,
     )
 
 
-def _compiled(**told: Any) -> Callable[..., Callable[..., Any]]:
+def _compiled(**parts: Any) -> Callable[..., Callable[..., Any]]:
     made: dict[str, Any] = {}
-    exec(compile(_SOURCE.format(**told), __file__, "exec"), made)
+    exec(compile(_SOURCE.format(**parts), __file__, "exec"), made)
     make: Callable[..., Callable[..., Any]] = made["make"]
     return make
 
@@ -143,8 +143,8 @@ def _filling(parameters: Iterable[str], required: int) -> Callable[..., list[Any
     places = {name: i for i, name in enumerate(parameters)}
     needed = range(required)
 
-    def fill(given: tuple[Any, ...], named: dict[str, Any]) -> list[Any] | None:
-        found = [*given]
+    def fill(values: tuple[Any, ...], named: dict[str, Any]) -> list[Any] | None:
+        found = [*values]
         for name in named:
             place = places.get(name)
             if place is None or found[place] is not _MISSING:
@@ -160,19 +160,19 @@ def _filling(parameters: Iterable[str], required: int) -> Callable[..., list[Any
 
 def watched(monitor: Monitor, owner: str, name: str, function: Callable[..., Any], hooks: Hooks) -> Callable[..., Any]:
     """Return a method of a class wrapped to notify the monitor of each call of the program."""
-    advice = hooks.advice
-    told = monitor, function, advice, name in _POLLS, *_surroundings(monitor, name, f"{owner}.{name}", hooks), _frame
-    parameters = None if advice is None or _parameters(advice) is None else _parameters(function)
+    check = hooks.check
+    shared = monitor, function, check, name in _POLLS, *_call_hooks(monitor, name, f"{owner}.{name}", hooks), _frame
+    parameters = None if check is None or _parameters(check) is None else _parameters(function)
     if not parameters:
-        return wraps(function)(_maker_of_any(1)(*told, None, None, None, None))
+        return wraps(function)(_maker_of_any(1)(*shared, None, None, None, None))
     defaults = list(parameters.values())
     required = defaults.count(Parameter.empty)
     fill = _filling(parameters, required)
-    unfit = _maker_of_any(2)(*told, None, None, None, None)
-    return wraps(function)(_maker(len(parameters), required)(*told, _MISSING, defaults, fill, unfit))
+    unfit = _maker_of_any(2)(*shared, None, None, None, None)
+    return wraps(function)(_maker(len(parameters), required)(*shared, _MISSING, defaults, fill, unfit))
 
 
-def _surroundings(monitor: Monitor, name: str, title: str, hooks: Hooks) -> tuple[Callable[..., Any], ...]:
+def _call_hooks(monitor: Monitor, name: str, title: str, hooks: Hooks) -> tuple[Callable[..., Any], ...]:
     """Return the hooks to call before a method, after its failure, and after its return."""
     calls, lines, own, here = monitor.calls, monitor.lines, monitor.frames, current.here
     accesses, doing, refused = monitor.accesses, monitor.doing, monitor.refused
@@ -204,7 +204,7 @@ def _surroundings(monitor: Monitor, name: str, title: str, hooks: Hooks) -> tupl
             leave(made, None, None, None, None)
         state = made.rank
         if isinstance(error, Exception) and (state.buffers or state.exposed):  # else the rank is ending
-            lines.go_on(frame, state, raised=True)
+            lines.resume(frame, state, raised=True)
 
     def leave(made: MpiCall, after: After | None, result: Any, first: Any, frame: FrameType | None) -> None:
         made.is_open = False
@@ -220,11 +220,11 @@ def _surroundings(monitor: Monitor, name: str, title: str, hooks: Hooks) -> tupl
             hooks.ended(monitor, made, first, result)
         state = made.rank
         steps = state.steps
-        if steps.ahead and not accesses:
-            steps.go_on()
-            if len(steps.ahead) > state.many:
+        if steps.pending and not accesses:
+            steps.replay()
+            if len(steps.pending) > state.replay_limit:
                 hooks.tidy(monitor, state)
         if state.buffers or state.exposed:
-            lines.go_on(frame, state)
+            lines.resume(frame, state)
 
     return enter, failed, leave
