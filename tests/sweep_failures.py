@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from tests.cases import ROOT
 from xsim_py.explore import failures
-from xsim_py.explore.runs import RunTask, Seen, do
+from xsim_py.explore.runs import RunSummary, RunTask, execute
 from xsim_py.report.failure_space import FailureSpace
 
 APPS, PROGRAMS = ROOT / "apps", ROOT / "tests" / "ulfm_programs"
@@ -58,7 +58,7 @@ class Outcome(NamedTuple):
     time: int
 
     @classmethod
-    def of(cls, seen: Seen) -> "Outcome":
+    def of(cls, seen: RunSummary) -> "Outcome":
         """Return what became of a run that was explored."""
         lines = [text for _, text in seen.lines]
         said = "\n".join([*lines, seen.said])
@@ -116,7 +116,7 @@ class Sweep(NamedTuple):
 
     def run(self, deaths: Iterable[Death | Moment] = (), *, shards: int = 1) -> Outcome:
         """Run the program with these deaths."""
-        return Outcome.of(do(RunTask({**self.options(), "fail": list(map(str, deaths)), "shards": shards})))
+        return Outcome.of(execute(RunTask({**self.options(), "fail": list(map(str, deaths)), "shards": shards})))
 
     def options(self) -> dict[str, Any]:
         """Return what `simulate` is told."""
@@ -134,7 +134,7 @@ class Sweep(NamedTuple):
         told = {"deaths": deaths, "budget": budget, "victims": self.victims, "judge": self.judge}
         return failures(**self.options(), **told, when=["before"])
 
-    def judge(self, right: Seen, seen: Seen) -> str:
+    def judge(self, right: RunSummary, seen: RunSummary) -> str:
         """Return the class of a run: it survives where failures have done no more than to take data along."""
         if not self.wrong(Outcome.of(right), Outcome.of(seen)):
             return "survived"

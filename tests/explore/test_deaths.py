@@ -12,7 +12,7 @@ from xsim_py import simulate
 from xsim_py.errors import ConfigError
 from xsim_py.explore import failures
 from xsim_py.explore.journal import ExplorationJournal
-from xsim_py.explore.runs import Seen
+from xsim_py.explore.runs import RunSummary
 from xsim_py.report.failure_space import CLASSES
 
 
@@ -145,7 +145,7 @@ def test_what_is_done_is_not_done_again(tmp_path: Any) -> None:
     path.write_text(path.read_text()[:-20])  # as a crash would leave it
     kept: list[str] = []
     with ExplorationJournal.opened(path, identity) as journal:
-        assert all(isinstance(each, Seen) for each in journal.done.values())
+        assert all(isinstance(each, RunSummary) for each in journal.done.values())
         again = failures(alone, ranks=2, done=journal.done, keep=lambda case, _: kept.append(case))
     assert len(kept) == 1
     assert again.to_dict() == first.to_dict()

@@ -10,7 +10,7 @@ from tests.explore.test_matchings import expects_order, ring
 from xsim_py import simulate
 from xsim_py.explore import noise
 from xsim_py.explore.outcomes import outcome_of
-from xsim_py.explore.runs import Seen
+from xsim_py.explore.runs import RunSummary
 
 
 def test_times_are_those_of_the_seeds() -> None:
@@ -42,7 +42,7 @@ def test_a_machine_may_have_noise_of_its_own() -> None:
 
 def test_when_a_rank_has_ended_makes_no_other_deadlock() -> None:
     seen = [
-        Seen("stalled", 3, (), "\n".join([f"deadlock at {time}: no rank", f"ended already: rank 2 (at {time})"]))
+        RunSummary("stalled", 3, (), "\n".join([f"deadlock at {time}: no rank", f"ended already: rank 2 (at {time})"]))
         for time in ("20.04 us", "28.344 ms")
     ]
     assert len({outcome_of()(each) for each in seen}) == 1
@@ -62,4 +62,4 @@ def test_when_a_rank_has_ended_makes_no_other_deadlock() -> None:
     ],
 )
 def test_an_outcome_without_its_times_reads_well(said: str, left: str) -> None:
-    assert outcome_of()(Seen("stalled", 3, (), said)).detail == left
+    assert outcome_of()(RunSummary("stalled", 3, (), said)).detail == left

@@ -15,14 +15,14 @@ from typing import Any, Final, NamedTuple
 
 from xsim_py import rng
 from xsim_py.errors import ConfigError
-from xsim_py.explore.runs import Call, Progress, Runner, RunTask, Seen, told, with_limit
+from xsim_py.explore.runs import Call, Progress, Runner, RunSummary, RunTask, simulate_arguments, with_limit
 from xsim_py.failure.schedule import CallSite
 from xsim_py.report.failure_space import FailureSpace, JudgedCase, Place
 
 WHEN: Final = ("before", "in", "after")
 _SHOWN: Final = 3
 
-Judge = Callable[[Seen, Seen], str]
+Judge = Callable[[RunSummary, RunSummary], str]
 """Takes the run without failures and the run with them, and returns one of `CLASSES`."""
 
 
@@ -42,7 +42,7 @@ class DeathCase(NamedTuple):
     """A set of deaths and the resulting run."""
 
     deaths: tuple[PlannedDeath, ...]
-    seen: Seen | None = None
+    seen: RunSummary | None = None
 
     @property
     def fail(self) -> list[str]:
@@ -50,7 +50,7 @@ class DeathCase(NamedTuple):
         return [str(death.site) for death in self.deaths]
 
     @property
-    def came(self) -> bool:
+    def happened(self) -> bool:
         """True if all of the deaths happened."""
         causes = Counter(cause for _, cause in self.seen.died) if self.seen is not None else Counter[str]()
         return all(causes[death.site.cause] for death in self.deaths)
@@ -68,8 +68,8 @@ def failures(
     budget: int | None = None,
     folder: str | None = None,
     judge: Judge | None = None,
-    done: Mapping[str, Seen] | None = None,
-    keep: Callable[[str, Seen], object] | None = None,
+    done: Mapping[str, RunSummary] | None = None,
+    keep: Callable[[str, RunSummary], object] | None = None,
     progress: Progress | None = None,
     kind: str | None = None,
     **options: Any,
@@ -109,35 +109,38 @@ def failures(
     """
     if unknown := set(when) - set(WHEN):
         raise ConfigError(f"when: unknown value {unknown.pop()!r}; known: {', '.join(WHEN)}")
-    options = told(program, kind, {**options, "ranks": ranks})
-    given = options.pop("fail")
+    options = simulate_arguments(program, kind, {**options, "ranks": ranks})
+    fixed = options.pop("fail")
     if options.get("ft") is None and options.get("restart") is None:
         options["ft"] = True
     verdict = judge or _judge(accept)
     with Runner(program, jobs) as runner:
         began_s = time.perf_counter()
-        right = runner.one(RunTask({**options, "fail": given}, True, folder))
-        _refuse_bad(right, verdict)
+        reference = runner.one(RunTask({**options, "fail": fixed}, True, folder))
+        _check_reference(reference, verdict)
         limited = with_limit(options, time.perf_counter() - began_s)
-        search = _Search(runner, limited, given, folder, verdict, right, done or {}, keep)
+        search = _Search(runner, limited, fixed, folder, verdict, reference, done or {}, keep)
         seed = int(options.get("seed") or 0)
-        found = search.up_to(deaths, lambda last, n: _drawn(_further(last, when, victims), budget, seed, n), progress)
-    judged = [_judged(case, case.seen, right, verdict) for case in found if case.seen is not None]
-    calls = [Place(call.rank, call.name, call.ordinal, call.place) for call in right.calls]
-    recovers = any(_recovers(case.seen, right, each.outcome) for case, each in zip(found, judged, strict=True))
+        found = search.up_to(
+            deaths, lambda last, n: _sampled(_extended(last, when, victims), budget, seed, n), progress
+        )
+    judged = [_judged(case, case.seen, reference, verdict) for case in found if case.seen is not None]
+    calls = [Place(call.rank, call.name, call.ordinal, call.place) for call in reference.calls]
+    recovers = any(_recovers(case.seen, reference, each.outcome) for case, each in zip(found, judged, strict=True))
     return FailureSpace(judged, calls, ranks=ranks, never_came=search.never_came, recovers=recovers)
 
 
-def _recovers(seen: Seen | None, right: Seen, outcome: str) -> bool:
+def _recovers(seen: RunSummary | None, reference: RunSummary, outcome: str) -> bool:
     """Return True if a run continues after a failure that matters: one that ends no later did not depend on it."""
-    is_later = seen is not None and seen.virtual_time_ps > right.virtual_time_ps
+    is_later = seen is not None and seen.virtual_time_ps > reference.virtual_time_ps
     return is_later if outcome == "survived" else outcome != "aborted"
 
 
-def _judged(case: DeathCase, seen: Seen, right: Seen, verdict: Judge) -> JudgedCase:
-    outcome, said = verdict(right, seen), seen.said
+def _judged(case: DeathCase, seen: RunSummary, reference: RunSummary, verdict: Judge) -> JudgedCase:
+    outcome, said = verdict(reference, seen), seen.said
     if outcome == "wrong result":
-        said = f"printed: {_some(seen.texts - right.texts)}\nmissing: {_some(right.texts - seen.texts)}\n{said}".strip()
+        printed, missing = _some(seen.texts - reference.texts), _some(reference.texts - seen.texts)
+        said = f"printed: {printed}\nmissing: {missing}\n{said}".strip()
     return JudgedCase(outcome, tuple(case.fail), tuple(death.place for death in case.deaths), said)
 
 
@@ -147,11 +150,11 @@ def _some(lines: Iterable[str]) -> str:
     return "; ".join(first[:_SHOWN]) + more if first else "nothing else"
 
 
-def _refuse_bad(right: Seen, verdict: Judge) -> None:
-    if right.ended != "finished" or right.exit_status or verdict(right, right) != "survived":
-        how = right.ended if right.ended != "finished" else f"finished with exit status {right.exit_status}"
-        how = how if right.exit_status or right.ended != "finished" else "printed no accepted line"
-        raise ConfigError(f"the failure-free program {how}; nothing to compare with\n{right.said}".strip())
+def _check_reference(reference: RunSummary, verdict: Judge) -> None:
+    if reference.ended != "finished" or reference.exit_status or verdict(reference, reference) != "survived":
+        how = reference.ended if reference.ended != "finished" else f"finished with exit status {reference.exit_status}"
+        how = how if reference.exit_status or reference.ended != "finished" else "printed no accepted line"
+        raise ConfigError(f"the failure-free program {how}; nothing to compare with\n{reference.said}".strip())
 
 
 def _judge(accept: str | None) -> Judge:
@@ -167,7 +170,7 @@ def _judge(accept: str | None) -> Judge:
     except re.error as error:
         raise ConfigError(f"accept: invalid regular expression {accept!r}: {error}") from None
 
-    def judge(right: Seen, seen: Seen) -> str:
+    def judge(reference: RunSummary, seen: RunSummary) -> str:
         if seen.ended in ("stalled", "wall limit"):
             return "stalled"
         if seen.ended != "finished" or seen.exit_status:
@@ -175,8 +178,8 @@ def _judge(accept: str | None) -> Judge:
         if pattern is not None:
             return "survived" if any(pattern.search(text) for text in seen.texts) else "wrong result"
         dead = {rank for rank, _ in seen.died}
-        due = {text for rank, text in right.lines if rank not in dead}
-        same = due <= seen.texts <= right.texts and bool(seen.texts) == bool(right.texts)
+        due = {text for rank, text in reference.lines if rank not in dead}
+        same = due <= seen.texts <= reference.texts and bool(seen.texts) == bool(reference.texts)
         return "survived" if same else "wrong result"
 
     return judge
@@ -193,14 +196,14 @@ def sites(calls: Iterable[Call], when: Sequence[str] = WHEN) -> Iterator[Planned
             yield PlannedDeath(site, Place(call.rank, call.name, call.ordinal, call.place, moment))
 
 
-def _further(before: Iterable[DeathCase], when: Sequence[str], victims: Collection[int] | None) -> Iterator[DeathCase]:
+def _extended(before: Iterable[DeathCase], when: Sequence[str], victims: Collection[int] | None) -> Iterator[DeathCase]:
     """Yield the cases with one more death than those before, each set of deaths once."""
     known = set()
     for case in before:
         assert case.seen is not None
         dead = {death.site.rank for death in case.deaths}
-        left = [call for call in case.seen.calls if call.rank not in dead]
-        for death in sites((call for call in left if victims is None or call.rank in victims), when):
+        remaining = [call for call in case.seen.calls if call.rank not in dead]
+        for death in sites((call for call in remaining if victims is None or call.rank in victims), when):
             deaths = (*case.deaths, death)
             key = frozenset(each.key for each in deaths)
             if key not in known:
@@ -208,7 +211,7 @@ def _further(before: Iterable[DeathCase], when: Sequence[str], victims: Collecti
                 yield DeathCase(deaths)
 
 
-def _drawn(cases: Iterable[DeathCase], budget: int | None, seed: int, number: int) -> list[DeathCase]:
+def _sampled(cases: Iterable[DeathCase], budget: int | None, seed: int, number: int) -> list[DeathCase]:
     """Return all cases, or a sample within the budget, in order."""
     every = list(cases)
     if budget is None or len(every) <= budget:
@@ -224,16 +227,16 @@ class _Search:
         self,
         runner: Runner,
         options: Mapping[str, Any],
-        given: Sequence[str],
+        fixed: Sequence[str],
         folder: str | None,
         judge: Judge,
-        right: Seen,
-        done: Mapping[str, Seen],
-        keep: Callable[[str, Seen], object] | None,
+        reference: RunSummary,
+        done: Mapping[str, RunSummary],
+        keep: Callable[[str, RunSummary], object] | None,
     ) -> None:
         self._runner = runner
-        self._options, self._given, self._folder = options, given, folder
-        self._judge, self._right = judge, right
+        self._options, self._fixed, self._folder = options, fixed, folder
+        self._judge, self._reference = judge, reference
         self._done, self._keep = done, keep
         self._bad = 0
         self.never_came = 0
@@ -246,7 +249,7 @@ class _Search:
     ) -> list[DeathCase]:
         """Return the cases of up to this many deaths, each extending a case that happened with one death fewer."""
         found: list[DeathCase] = []
-        last = [DeathCase((), self._right)]
+        last = [DeathCase((), self._reference)]
         for number in range(1, deaths + 1):
             cases = next_cases(last, number)
             last = list(self.run(cases, lists_calls=number < deaths, before=len(found), progress=progress))
@@ -257,25 +260,25 @@ class _Search:
         self, cases: Sequence[DeathCase], *, lists_calls: bool, before: int, progress: Progress | None
     ) -> Iterator[DeathCase]:
         """Yield these cases with their runs, in order, without those whose deaths did not happen."""
-        seen: dict[int, Seen] = {}
+        seen: dict[int, RunSummary] = {}
         numbers: dict[int, int] = {}
         for number, case in enumerate(cases):
             known = self._done.get(" and ".join(case.fail))
             if known is not None and (known.calls or not lists_calls):
                 seen[number] = known
             else:
-                arguments = {**self._options, "fail": [*self._given, *case.fail]}
+                arguments = {**self._options, "fail": [*self._fixed, *case.fail]}
                 numbers[self._runner.submit(RunTask(arguments, lists_calls, self._folder))] = number
         for submitted, result in self._runner.results():
             seen[numbers[submitted]] = result
             if self._keep is not None:
                 self._keep(" and ".join(cases[numbers[submitted]].fail), result)
-            self._bad += self._judge(self._right, result) != "survived"
+            self._bad += self._judge(self._reference, result) != "survived"
             if progress is not None:
                 progress(before + len(seen), before + len(cases), self._bad)
         for number, case in enumerate(cases):
             case = case._replace(seen=seen[number])
-            if case.came:
+            if case.happened:
                 yield case
             else:
                 self.never_came += 1

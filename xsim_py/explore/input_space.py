@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from xsim_py.code_origin import of_program, shown
 from xsim_py.errors import ConfigError
-from xsim_py.explore.runs import Progress, Runner, RunTask, Seen, told
+from xsim_py.explore.runs import Progress, Runner, RunSummary, RunTask, simulate_arguments
 from xsim_py.findings import INPUT_HAZARD, Finding, by_place
 
 LIMIT_S: Final = 60.0
@@ -187,21 +187,25 @@ def inputs(
             raise ConfigError(f"no argument of the program contains {{{name}}}")
     chosen = [tuple(zip(values, map(str, each), strict=True)) for each in product(*values.values())]
     cases = [Input(number, each, _filled(args, each)) for number in ranks for each in chosen]
-    arguments = {"wall_limit": None, **told(program, kind, options), "check": options.get("check") or True}
+    arguments = {
+        "wall_limit": None,
+        **simulate_arguments(program, kind, options),
+        "check": options.get("check") or True,
+    }
     if arguments["wall_limit"] is None and not callable(program):
         arguments["wall_limit"] = LIMIT_S
-    came: dict[int, list[_Mistake]] = {}
+    errors_by_case: dict[int, list[_Mistake]] = {}
     results: dict[Input, tuple[str, ...]] = {}
     with Runner(program, jobs) as runner:
         for case in cases:
             runner.submit(RunTask({**arguments, "ranks": case.ranks, "args": list(case.args)}, folder=folder))
         for number, seen in runner.results():
-            came[number] = list(_mistakes(seen))
+            errors_by_case[number] = list(_mistakes(seen))
             if pattern is not None and seen.ended == "finished" and not seen.exit_status:
                 results[cases[number]] = _matched(pattern, seen)
             if progress is not None:
-                progress(len(came), len(cases), sum(map(bool, came.values())))
-    mistakes = tuple(_sorted_out(cases, came))
+                progress(len(errors_by_case), len(cases), sum(map(bool, errors_by_case.values())))
+    mistakes = tuple(_by_line(cases, errors_by_case))
     if pattern is not None and not (mistakes or any(results.values())):
         raise ConfigError(f"same: {same!r} matches no line of the output")
     return Inputs(tuple(cases), mistakes, _difference(_named(program, kind), results))
@@ -218,7 +222,7 @@ def _pattern(same: str | None, ranks: Sequence[int]) -> re.Pattern[str] | None:
         raise ConfigError(f"same: invalid regular expression {same!r}: {error}") from None
 
 
-def _matched(pattern: re.Pattern[str], seen: Seen) -> tuple[str, ...]:
+def _matched(pattern: re.Pattern[str], seen: RunSummary) -> tuple[str, ...]:
     """Return the distinct texts that a pattern matches in the output, regardless of how many ranks print them."""
     found = (match for text in seen.texts for match in pattern.finditer(text))
     return tuple(sorted({(match[1] or "") if pattern.groups else match[0] for match in found}))
@@ -241,12 +245,12 @@ def _named(program: Any, kind: str | None) -> str:
     return {"code": "-c", "module": f"-m {program}"}.get(kind or "", "") or shown(str(program), os.getcwd())
 
 
-def _sorted_out(cases: Sequence[Input], came: Mapping[int, Iterable[_Mistake]]) -> Iterator[InputMistake]:
+def _by_line(cases: Sequence[Input], errors_by_case: Mapping[int, Iterable[_Mistake]]) -> Iterator[InputMistake]:
     """Yield the errors by file and line, each with the inputs that cause it."""
     start = os.getcwd()
     found: dict[tuple[str, int, str], tuple[str, dict[int, None]]] = {}
-    for number in sorted(came):
-        for file, line, what, text in came[number]:
+    for number in sorted(errors_by_case):
+        for file, line, what, text in errors_by_case[number]:
             found.setdefault((shown(file, start), line, what), (text, {}))[1][number] = None
     for key, (text, numbers) in sorted(found.items()):
         others = (case for number, case in enumerate(cases) if number not in numbers)
@@ -260,7 +264,7 @@ def _filled(args: Sequence[str], values: Iterable[tuple[str, str]]) -> tuple[str
     return filled
 
 
-def _mistakes(seen: Seen) -> Iterator[_Mistake]:
+def _mistakes(seen: RunSummary) -> Iterator[_Mistake]:
     """Yield the errors of a run."""
     for text in seen.findings:
         if match := _FINDING.fullmatch(text):

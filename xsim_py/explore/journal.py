@@ -12,7 +12,7 @@ from typing import IO, Any, Self
 
 from xsim_py import __version__
 from xsim_py.errors import ConfigError
-from xsim_py.explore.runs import Call, Seen
+from xsim_py.explore.runs import Call, RunSummary
 
 
 class ExplorationJournal:
@@ -24,7 +24,7 @@ class ExplorationJournal:
         The results stored in the file.
     """
 
-    def __init__(self, file: IO[str] | None, done: dict[str, Seen]) -> None:
+    def __init__(self, file: IO[str] | None, done: dict[str, RunSummary]) -> None:
         self._file = file
         self.done = done
 
@@ -58,7 +58,7 @@ class ExplorationJournal:
             records = [record for line in lines[1:] if isinstance(record := _parsed(line), list) and len(record) == 2]
             yield cls(file, {case: _read(values) for case, values in records})
 
-    def add(self, case: str, seen: Seen) -> None:
+    def add(self, case: str, seen: RunSummary) -> None:
         """Store the result of a run; it is on disk before this returns."""
         if self._file is not None:
             self._file.write(json.dumps([case, seen]) + "\n")
@@ -73,8 +73,8 @@ def _parsed(line: str) -> Any:
         return None
 
 
-def _read(values: list[Any]) -> Seen:
-    seen = Seen(*values)
+def _read(values: list[Any]) -> RunSummary:
+    seen = RunSummary(*values)
     return seen._replace(
         lines=tuple((rank, text) for rank, text in seen.lines),
         died=tuple((rank, cause) for rank, cause in seen.died),
@@ -83,10 +83,10 @@ def _read(values: list[Any]) -> Seen:
     )
 
 
-def _identity(told: Mapping[str, Any]) -> str:
+def _identity(options: Mapping[str, Any]) -> str:
     """Return a checksum of the options and of the program and machine files."""
-    digest = hashlib.blake2b(json.dumps(told, sort_keys=True, default=str).encode(), digest_size=16)
-    for name in (told["program"], told["machine"]):
+    digest = hashlib.blake2b(json.dumps(options, sort_keys=True, default=str).encode(), digest_size=16)
+    for name in (options["program"], options["machine"]):
         if isinstance(name, str | Path) and Path(name).is_file():
             digest.update(Path(name).read_bytes())
     return digest.hexdigest()

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from xsim_py import rng
 from xsim_py.errors import ConfigError
 from xsim_py.explore.outcomes import KINDS, SeenOutcome, outcome_of
-from xsim_py.explore.runs import Progress, Runner, RunTask, Seen, told, with_limit
+from xsim_py.explore.runs import Progress, Runner, RunSummary, RunTask, simulate_arguments, with_limit
 from xsim_py.explore.search import Branch, Key, MatchingTree
 from xsim_py.schedules import FREE, MadeChoice, MatchSchedule, Shake, otherwise, pairs_of, pairs_of_map
 
@@ -32,7 +32,7 @@ class OutcomeClass(NamedTuple):
 
     outcome: SeenOutcome
     matchings: int
-    seen: Seen
+    seen: RunSummary
     """The first of its runs."""
     schedule: tuple[tuple[int, int], ...]
     """All choices of that run."""
@@ -115,7 +115,7 @@ def wildcards(
         raise ConfigError(f"accept: invalid regular expression {accept!r}: {error}") from None
     if int(options.get("shards") or 1) != 1:
         raise ConfigError("shards: cannot be combined with the exploration of matchings; drop shards")
-    arguments = told(program, kind, {**options, "ranks": ranks})
+    arguments = simulate_arguments(program, kind, {**options, "ranks": ranks})
     with Runner(program, jobs) as runner:
         exploration = _Exploration(runner, arguments, folder, outcome, progress)
         exploration.systematic(budget)
@@ -135,14 +135,16 @@ def with_failures(program: Any, *, failures: int = 0, **options: Any) -> list[Ma
     found = [wildcards(program, **options)]
     if failures:
         names = ("ranks", "kind", "jobs", "budget", "accept", "progress", "folder")
-        arguments = told(program, options.get("kind"), {k: v for k, v in options.items() if k not in names[1:]})
+        arguments = simulate_arguments(
+            program, options.get("kind"), {k: v for k, v in options.items() if k not in names[1:]}
+        )
         with Runner(program, 1) as runner:
             usual = runner.one(RunTask(arguments, lists_calls=True, folder=options.get("folder")))
         places = [str(death.site) for death in sites(usual.calls, ("before", "after"))]
         draws = rng.stream(int(options.get("seed") or 0), "explore", "points")
-        given = arguments["fail"]
+        fixed = arguments["fail"]
         drawn = sorted(draws.sample(places, min(failures, len(places))), key=places.index)
-        found += [wildcards(program, **{**options, "fail": [*given, fail]})._replace(fail=fail) for fail in drawn]
+        found += [wildcards(program, **{**options, "fail": [*fixed, fail]})._replace(fail=fail) for fail in drawn]
     return found
 
 
@@ -154,21 +156,21 @@ class _Exploration:
         runner: Runner,
         arguments: Mapping[str, Any],
         folder: str | None,
-        outcome: Callable[[Seen], SeenOutcome],
+        outcome: Callable[[RunSummary], SeenOutcome],
         progress: Progress | None,
     ) -> None:
         self._runner, self._arguments, self._folder = runner, arguments, folder
         self._outcome, self._progress = outcome, progress
         self.tree = MatchingTree()
         self._runs = 0
-        self._found: dict[SeenOutcome, tuple[int, Branch, Seen]] = {}
-        self._usual: Seen | None = None
+        self._found: dict[SeenOutcome, tuple[int, Branch, RunSummary]] = {}
+        self._usual: RunSummary | None = None
         self._polls = False
 
     def _task(self, schedule: MatchSchedule) -> RunTask:
         return RunTask({**self._arguments, "schedule": schedule}, folder=self._folder)
 
-    def _take(self, branch: Branch, seen: Seen) -> None:
+    def _record(self, branch: Branch, seen: RunSummary) -> None:
         """Record the outcome of a run."""
         self._runs += 1
         self._usual = self._usual or seen
@@ -179,34 +181,34 @@ class _Exploration:
             self._found[outcome] = count + 1, first, example
         if self._progress is not None:
             others = self.tree.count - next(iter(self._found.values()))[0]
-            self._progress(self._runs, self._runs + self.tree.left, others)
+            self._progress(self._runs, self._runs + self.tree.remaining, others)
 
     def systematic(self, budget: int) -> None:
         """Run all branches of the tree; from half of the budget on, stop if it cannot be completed."""
         began_s = time.perf_counter()
-        look, step = budget // 2, max(budget // 10, 1)
-        under_way: dict[int, Branch] = {}
-        came: dict[int, Seen] = {}
+        next_check, step = budget // 2, max(budget // 10, 1)
+        in_flight: dict[int, Branch] = {}
+        finished: dict[int, RunSummary] = {}
         while True:
-            if self._runs >= look:
-                look += step
+            if self._runs >= next_check:
+                next_check += step
                 budget = self._runs if self.tree.has_more_than(budget - self._runs) else budget
-            while len(under_way) < _AHEAD and self._runs + len(under_way) < budget:
+            while len(in_flight) < _AHEAD and self._runs + len(in_flight) < budget:
                 branch = self.tree.next()
                 if branch is None:
                     break
                 number = self._runner.submit(self._task(MatchSchedule.of(branch.pairs(), watch=True)))
-                under_way[number] = branch
-            if not under_way:
+                in_flight[number] = branch
+            if not in_flight:
                 return
-            first = min(under_way)
+            first = min(in_flight)
             results = self._runner.results()
-            while first not in came:
+            while first not in finished:
                 number, seen = next(results)
-                came[number] = seen
+                finished[number] = seen
             if not self._runs:
                 self._arguments = with_limit(self._arguments, time.perf_counter() - began_s)
-            self._take(under_way.pop(first), came.pop(first))
+            self._record(in_flight.pop(first), finished.pop(first))
 
     def by_chance(self, budget: int, seed: int) -> None:
         """Spend the rest of the budget on random walks and PCT, alternately.
@@ -221,14 +223,14 @@ class _Exploration:
             drawn = rng.derive_seed(seed, "explore", number)
             shake = Shake(drawn, span_ps, depth, max(self._usual.messages, 1))
             self._runner.submit(self._task(MatchSchedule({}, watch=True, shake=shake)))
-        again: dict[int, Branch] = {}
+        repeated: dict[int, Branch] = {}
         for _, seen in sorted(self._runner.results(), key=lambda result: result[0]):
             self._runs += 1
             branch = Branch({choice.key: choice.taken for choice in seen.choices if choice.taken != FREE}, ())
-            if not self.tree.knows(branch) and branch not in again.values():
-                again[self._runner.submit(self._task(MatchSchedule.of(branch.pairs(), watch=True)))] = branch
+            if not self.tree.covers(branch) and branch not in repeated.values():
+                repeated[self._runner.submit(self._task(MatchSchedule.of(branch.pairs(), watch=True)))] = branch
         for number, seen in sorted(self._runner.results(), key=lambda result: result[0]):
-            self._take(again[number], seen)
+            self._record(repeated[number], seen)
 
     # ----------------------------------------------------------------------------------------------------- result
 
@@ -243,18 +245,20 @@ class _Exploration:
                 classes.append(self._class(outcome, found, explain=not number))
         return Matchings(self.tree.count, self.tree.is_done, self._runs, tuple(classes), polls=self._polls)
 
-    def _class(self, outcome: SeenOutcome, found: tuple[int, Branch, Seen], *, explain: bool = False) -> OutcomeClass:
+    def _class(
+        self, outcome: SeenOutcome, found: tuple[int, Branch, RunSummary], *, explain: bool = False
+    ) -> OutcomeClass:
         count, branch, seen = found
-        whole = OutcomeClass(outcome, count, seen, tuple(pairs_of(seen.choices)))
+        plain = OutcomeClass(outcome, count, seen, tuple(pairs_of(seen.choices)))
         if not explain:
-            return whole
+            return plain
         assert self._usual is not None
         usual = {choice.key: choice for choice in self._usual.choices}
         made = {choice.key: choice.taken for choice in seen.choices if choice.taken != FREE}
         changed = {key: taken for key, taken in made.items() if key not in usual or usual[key].taken != taken}
         least = self._least(dict(branch.changes), changed, outcome.kind)
         difference = tuple((usual[key], taken) for key, taken in least.items() if key in usual)
-        return whole._replace(difference=difference, least=tuple(pairs_of_map(least)))
+        return plain._replace(difference=difference, least=tuple(pairs_of_map(least)))
 
     def _least(self, changes: Mapping[Key, int], every: Mapping[Key, int], kind: str) -> dict[Key, int]:
         """Return a minimal set of forced choices with an outcome of this kind, by delta debugging of the schedule."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from xsim_py.explore.runs import Seen
+from xsim_py.explore.runs import RunSummary
 
 KINDS: Final = ("result", "exception", "deadlock", "finding")
 """The kinds of outcomes. Results with different output or return values are different outcomes."""
@@ -25,11 +25,11 @@ class SeenOutcome(NamedTuple):
     """The text that distinguishes it from others of its kind."""
 
 
-def outcome_of(accept: str | None = None) -> Callable[[Seen], SeenOutcome]:
+def outcome_of(accept: str | None = None) -> Callable[[RunSummary], SeenOutcome]:
     """Return a function that classifies runs; with a regular expression all results that match it are equal."""
     pattern = None if accept is None else re.compile(accept)
 
-    def outcome(seen: Seen) -> SeenOutcome:
+    def outcome(seen: RunSummary) -> SeenOutcome:
         if seen.findings:
             return SeenOutcome("finding", "\n".join(sorted(seen.findings)))
         if seen.ended in ("stalled", "wall limit"):
@@ -47,7 +47,7 @@ def _timeless(said: str) -> str:
     return _TIME.sub("", said)
 
 
-def _printed(seen: Seen) -> str:
+def _printed(seen: RunSummary) -> str:
     """Return the output of each rank, rank by rank, and the return values of a function."""
     lines = sorted(seen.lines, key=lambda line: line[0])
     return "\n".join([*(f"[{rank}] {text}" for rank, text in lines), *([seen.values] if seen.values else [])])

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from xsim_py.errors import ConfigError
 from xsim_py.explore.outcomes import SeenOutcome, outcome_of
-from xsim_py.explore.runs import Progress, Runner, RunTask, Seen, told, with_limit
+from xsim_py.explore.runs import Progress, Runner, RunSummary, RunTask, simulate_arguments, with_limit
 from xsim_py.report.table import Table
 from xsim_py.units import PS_PER_S
 
@@ -26,7 +26,7 @@ class NoisyOutcome(NamedTuple):
 
     outcome: SeenOutcome
     seeds: tuple[int, ...]
-    seen: Seen
+    seen: RunSummary
     """The first of these runs."""
 
 
@@ -97,33 +97,33 @@ def noise(
         outcome = outcome_of(accept)
     except re.error as error:
         raise ConfigError(f"accept: invalid regular expression {accept!r}: {error}") from None
-    given = {"latency": latency, "bandwidth": bandwidth, "nodes": nodes, "sigma": sigma}
-    wanted = {name: value for name, value in given.items() if value is not None}
-    arguments = told(program, kind, {**options, "ranks": ranks})
+    values = {"latency": latency, "bandwidth": bandwidth, "nodes": nodes, "sigma": sigma}
+    settings = {name: value for name, value in values.items() if value is not None}
+    arguments = simulate_arguments(program, kind, {**options, "ranks": ranks})
     plain, first = arguments.pop("set"), int(arguments.pop("seed", 0) or 0)
     spec = load_machine(arguments.get("machine", "gige"), overrides=plain)
-    if not wanted and (spec.network is None or spec.network.noise is None):
-        wanted = {"latency": LATENCY}
-    loud = plain | {f"network.noise.{name}": value for name, value in wanted.items()}
-    found: dict[SeenOutcome, tuple[list[int], Seen]] = {}
+    if not settings and (spec.network is None or spec.network.noise is None):
+        settings = {"latency": LATENCY}
+    noisy = plain | {f"network.noise.{name}": value for name, value in settings.items()}
+    found: dict[SeenOutcome, tuple[list[int], RunSummary]] = {}
     with Runner(program, jobs) as runner:
         began_s = time.perf_counter()
         quiet = runner.one(RunTask({**arguments, "set": plain, "seed": first}, folder=folder))
         arguments = dict(with_limit(arguments, time.perf_counter() - began_s))
-        start = runner.submit(RunTask({**arguments, "set": loud, "seed": first}, folder=folder))
+        start = runner.submit(RunTask({**arguments, "set": noisy, "seed": first}, folder=folder))
         for number in range(1, runs):
-            runner.submit(RunTask({**arguments, "set": loud, "seed": first + number}, folder=folder))
-        came: dict[int, Seen] = {}
+            runner.submit(RunTask({**arguments, "set": noisy, "seed": first + number}, folder=folder))
+        summaries: dict[int, RunSummary] = {}
         usual = outcome(quiet)
         others = 0
         for number, seen in runner.results():
-            came[number - start] = seen
+            summaries[number - start] = seen
             others += outcome(seen) != usual
             if progress is not None:
-                progress(len(came), runs, others)
+                progress(len(summaries), runs, others)
     for number in range(runs):
-        found.setdefault(outcome(came[number]), ([], came[number]))[0].append(first + number)
+        found.setdefault(outcome(summaries[number]), ([], summaries[number]))[0].append(first + number)
     classes = [NoisyOutcome(which, tuple(seeds), seen) for which, (seeds, seen) in found.items()]
     classes.sort(key=lambda each: (each.outcome != usual, -len(each.seeds)))
-    times = tuple(came[number].virtual_time_ps for number in range(runs))
-    return NoisyRuns(wanted, quiet.virtual_time_ps, times, tuple(classes))
+    times = tuple(summaries[number].virtual_time_ps for number in range(runs))
+    return NoisyRuns(settings, quiet.virtual_time_ps, times, tuple(classes))

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 _LABEL: Final = re.compile(r"\[(\d+)\] ")
 _LABELS: Final = re.compile(r"^\[[\d, -]+\] ", re.MULTILINE)
 _TRACE: Final = re.compile(r"^(\s*trace\s*=\s*)(.+)$")
-_SAID: Final = 4000
+_MAX_TEXT: Final = 4000
 LEAST_LIMIT_S: Final = 10.0
 _TIMES_LONGER: Final = 20
-_FUNCTION: Final = "xsim_py.explore.runs:do"
+_FUNCTION: Final = "xsim_py.explore.runs:execute"
 
 
 class Call(NamedTuple):
@@ -56,7 +56,7 @@ class RunTask(NamedTuple):
     """The working directory; None for a separate temporary one."""
 
 
-class Seen(NamedTuple):
+class RunSummary(NamedTuple):
     """The stored result of a run: how it ended and what it printed."""
 
     ended: str
@@ -87,33 +87,33 @@ class Seen(NamedTuple):
         return frozenset(text for _, text in self.lines)
 
 
-def do(task: RunTask) -> Seen | ConfigError:
+def execute(task: RunTask) -> RunSummary | ConfigError:
     """Execute a run and return its result, or the reason why its input is invalid."""
     from xsim_py.run import simulate
 
     stdout, stderr = io.StringIO(), io.StringIO()
-    with standing(task.folder):
+    with working_in(task.folder):
         try:
             result = simulate(**task.arguments, label=True, trace=task.lists_calls, stdout=stdout, stderr=stderr)
         except ConfigError as error:
             return error
     if result.ended == "interrupted":
         raise KeyboardInterrupt
-    return seen(result, stdout.getvalue(), stderr.getvalue(), lists_calls=task.lists_calls)
+    return summary_of(result, stdout.getvalue(), stderr.getvalue(), lists_calls=task.lists_calls)
 
 
-def seen(result: Result, stdout: str, stderr: str, *, lists_calls: bool = False) -> Seen:
+def summary_of(result: Result, stdout: str, stderr: str, *, lists_calls: bool = False) -> RunSummary:
     """Return the stored form of a result and its labelled output."""
     rank, lines = 0, []
     for line in stdout.splitlines():
         if match := _LABEL.match(line):
             rank = int(match[1])
         lines.append((rank, line[match.end() :] if match else line))
-    return Seen(
+    return RunSummary(
         result.ended,
         result.exit_status,
         tuple(lines),
-        "\n".join(filter(None, [str(result.report).strip(), _LABELS.sub("", stderr).strip()[-_SAID:]]))[:_SAID],
+        "\n".join(filter(None, [str(result.report).strip(), _LABELS.sub("", stderr).strip()[-_MAX_TEXT:]]))[:_MAX_TEXT],
         str(result.digest),
         result.virtual_time_ps,
         tuple((each["rank"], each["cause"]) for each in result.failures),
@@ -137,13 +137,13 @@ def _calls(result: Result) -> Iterator[Call]:
 
 
 @contextmanager
-def standing(folder: str | None) -> Iterator[None]:
+def working_in(folder: str | None) -> Iterator[None]:
     """Change to a directory, or to a temporary one: concurrent runs must not write into each other's files."""
     with nullcontext(folder) if folder else scratch_folder(tempfile.gettempdir()) as place, chdir(place):
         yield
 
 
-def told(program: Any, kind: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
+def simulate_arguments(program: Any, kind: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of `simulate`, with failures as a list and machine keys as a mapping.
 
     File names become absolute, because runs have other working directories.
@@ -153,7 +153,7 @@ def told(program: Any, kind: str | None, options: Mapping[str, Any]) -> dict[str
     options = {
         **options,
         "machine": os.path.abspath(machine) if isinstance(machine, str | Path) and is_file(machine) else machine,
-        "fail": [_TRACE.sub(_whole, text) for text in ([fail] if isinstance(fail, str) else fail)],
+        "fail": [_TRACE.sub(_absolute, text) for text in ([fail] if isinstance(fail, str) else fail)],
         "set": dict(entries) if isinstance(entries, Mapping) else dict(map(assignment, entries)),
     }
     if isinstance(program, str | Path) and kind in (None, "script"):
@@ -171,7 +171,7 @@ def with_limit(arguments: Mapping[str, Any], took_s: float) -> Mapping[str, Any]
     return {**arguments, "wall_limit": max(LEAST_LIMIT_S, _TIMES_LONGER * took_s)}
 
 
-def _whole(match: re.Match[str]) -> str:
+def _absolute(match: re.Match[str]) -> str:
     return match[1] + os.path.abspath(match[2])
 
 
@@ -195,9 +195,9 @@ class Runner:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *told: object) -> None:
+    def __exit__(self, *args: object) -> None:
         if self._pool is not None:
-            self._pool.__exit__(*told)
+            self._pool.__exit__(*args)
 
     def submit(self, task: RunTask) -> int:
         """Submit a run; return its number."""
@@ -207,7 +207,7 @@ class Runner:
         self._submitted += 1
         return self._submitted - 1
 
-    def results(self) -> Generator[tuple[int, Seen]]:
+    def results(self) -> Generator[tuple[int, RunSummary]]:
         """Yield the number and result of each completed run until none is pending; more may be submitted.
 
         Raises
@@ -215,22 +215,22 @@ class Runner:
         ConfigError
             The input of a run is invalid.
         """
-        results = self._here() if self._pool is None else self._pool.results()
+        results = self._run_here() if self._pool is None else self._pool.results()
         for number, result in results:
             if isinstance(result, ConfigError):
                 raise result
             yield number, _crashed(result) if isinstance(result, Crash) else result
 
-    def one(self, task: RunTask) -> Seen:
+    def one(self, task: RunTask) -> RunSummary:
         """Execute one run while no other is pending."""
         self.submit(task)
         ((_, result),) = self.results()
         return result
 
-    def _here(self) -> Generator[tuple[int, Any]]:
+    def _run_here(self) -> Generator[tuple[int, Any]]:
         while self._todo:
             number, task = self._todo.popleft()
-            yield number, do(task)
+            yield number, execute(task)
 
 
 def in_workers(program: Any) -> bool:
@@ -238,8 +238,8 @@ def in_workers(program: Any) -> bool:
     return not callable(program)
 
 
-def _crashed(crash: Crash) -> Seen:
-    return Seen("wall limit" if crash.was_stuck else "crashed", crash.exit_status, (), crash.said)
+def _crashed(crash: Crash) -> RunSummary:
+    return RunSummary("wall limit" if crash.was_stuck else "crashed", crash.exit_status, (), crash.said)
 
 
 Progress = Callable[[int, int, int], None]

@@ -81,7 +81,7 @@ class MatchingTree:
         return self._begun and not self._todo and not self._is_cut
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         """The number of remaining branches, some of which known runs may cover."""
         return len(self._todo)
 
@@ -93,16 +93,16 @@ class MatchingTree:
         while self._todo:
             run, choice, taken = self._todo.popleft()
             branch = run.branch(choice, taken)
-            if not self.knows(branch):
+            if not self.covers(branch):
                 return branch
         return None
 
     def has_more_than(self, count: int) -> bool:
         """Return True if more than `count` branches remain that no known run covers."""
-        new = (1 for run, choice, taken in self._todo if not self.knows(run.branch(choice, taken)))
+        new = (1 for run, choice, taken in self._todo if not self.covers(run.branch(choice, taken)))
         return next(islice(new, max(count, 0), None), None) is not None
 
-    def knows(self, branch: Branch) -> bool:
+    def covers(self, branch: Branch) -> bool:
         """Return True if a known run has made the forced choices of a branch."""
         sets = sorted((self._runs.get(item, set()) for item in branch.forced.items()), key=len)
         return bool(sets) and bool(set.intersection(*sets))
