@@ -77,7 +77,7 @@ def findings(folder: Path, program: str, told: Any) -> Any:
 def test_the_same_is_found_as_if_all_were_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: Any):
     mine = findings(tmp_path, PROGRAM, epochs)
     with monkeypatch.context() as patched:
-        patched.setattr(conflicts, "forget", lambda *_: None)
+        patched.setattr(conflicts, "drop_epoch", lambda *_: None)
         assert findings(tmp_path, PROGRAM, epochs) == mine
 
 
@@ -188,7 +188,7 @@ def turns(draw: st.DrawFn) -> tuple[str, int, list[int], list[tuple[int, str, in
 def test_the_same_is_found_as_with_the_clocks_of_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: Any):
     mine = findings(tmp_path, TURNS, epochs)
     with monkeypatch.context() as patched:
-        patched.setattr(conflicts, "_are_apart", lambda _: False)
+        patched.setattr(conflicts, "_cannot_conflict", lambda _: False)
         assert findings(tmp_path, TURNS, epochs) == mine
 
 
