@@ -64,7 +64,7 @@ def test_steps_are_gone_through_as_far_as_sends_without_buffers_come(calls: list
             sides[message] = side
             made.append(side)
         if blocking:
-            made[0].also = made[1] if len(made) > 1 else None
+            made[0].next_side = made[1] if len(made) > 1 else None
             ranks[rank].add_blocking(made[0])
         else:
             ranks[rank].add(made, [], True)

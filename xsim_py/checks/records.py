@@ -23,7 +23,7 @@ READ, WRITE, ACCUMULATE = "reads", "writes", "updates"
 _BUFFERED = frozenset(f"Comm.{name}" for name in ("Bsend", "bsend", "Ibsend", "ibsend", "Bsend_init"))
 
 
-class Action:
+class RankAction:
     """An action that a rank has begun, which other ranks may wait for or learn of.
 
     Attributes
@@ -42,7 +42,7 @@ class Action:
 
 
 @final
-class MessageSide(Action):
+class MessageSide(RankAction):
     """One side of a program's message: a send or a receive.
 
     Attributes
@@ -99,7 +99,7 @@ class MessageSide(Action):
         return [self] if self.next_side is None else [self, *self.next_side.listed()]
 
 
-class RequestWait(Action):
+class RequestWait(RankAction):
     """The arrival of a rank at a call that completes requests; no rank waits for it.
 
     Attributes
@@ -117,7 +117,7 @@ class RequestWait(Action):
 
 
 @final
-class CollectiveCall(Action):
+class CollectiveCall(RankAction):
     """One rank's call of a collective: its name, root, operation, and blocks sent and expected.
 
     Attributes
@@ -205,7 +205,7 @@ class CollectiveInstance:
 
 
 @final
-class Signal(Action):
+class Signal(RankAction):
     """A synchronisation of two ranks by calls on a window: Post to Start, or Complete to Wait.
 
     Attributes
@@ -226,7 +226,7 @@ class Signal(Action):
 
 
 @final
-class Access(Action):
+class Access(RankAction):
     """An access to memory that a rank exposes in a window.
 
     Attributes
