@@ -42,7 +42,7 @@ from xsim_py.mpi.ftco.shapes import ftco_shapes
 from xsim_py.mpi.settings import Settings
 from xsim_py.mpi.shard_result import ShardResult, collect, joined, release
 from xsim_py.mpi.transport.fabric import Fabric
-from xsim_py.mpi4py._install import PRIVATE, install_face, measured_owners, unfinalized
+from xsim_py.mpi4py._install import PRIVATE, install_interface, measured_owners, unfinalized
 from xsim_py.mpi4py.call_spans import install_spans
 from xsim_py.network import make_network, make_noise
 from xsim_py.outcome import Attempt, assemble
@@ -566,7 +566,7 @@ class Job:
         for shared in (builtins, sys):  # shared by the ranks and the simulator
             patches.keep(vars(shared))
         beside_mpi = "mpi4py" in sys.modules  # the real one
-        install_face(patches, self.program.namespace, self.spec.mpi.resilience)
+        install_interface(patches, self.program.namespace, self.spec.mpi.resilience)
         patches.install(clock.PATCHED)
         dates.install(patches)
         randomness.install(patches, self.seed)

@@ -235,5 +235,5 @@ def _members(state: Any, group: Any) -> Any:
 
 def _face(comm: Any, made: Any, parent: Any = None) -> Any:
     """Return the program's handle of a new communicator."""
-    kind = comm._plain()
-    return kind() if made is None else kind._welcome(made, parent)
+    kind = comm._plain_class()
+    return kind() if made is None else kind._wrap(made, parent)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from xsim_py import simulate
-from xsim_py.mpi4py.bufspec import receiver, room, store
+from xsim_py.mpi4py.bufspec import plain_size, receiver, store
 
 LARGE = 1 << 20  # by rendezvous
 
@@ -97,7 +97,7 @@ def test_the_simplest_buffers_are_filled_at_once(code: str, shape: tuple[int, ..
     rng = np.random.default_rng(1)
     array, other = np.zeros(shape, code), np.zeros(shape, code)
     data = rng.integers(0, 2, array.nbytes, np.uint8).tobytes()
-    assert room(array) == array.nbytes
+    assert plain_size(array) == array.nbytes
     store(array, data)
     receiver(other).unpack(data)
     assert array.tobytes() == other.tobytes() == data
@@ -108,4 +108,4 @@ def test_all_other_buffers_are_not() -> None:
     frozen.flags.writeable = False
     others: list[Any] = [frozen, np.zeros(0), np.zeros((4, 4))[:, 1], np.zeros((3, 2)).T, np.zeros(3, "U2")]
     others += [np.zeros(2, "i4,f8"), np.zeros(3, ">i4"), np.zeros(4).data, bytearray(3), [np.zeros(2), 2], None]
-    assert not [other for other in others if room(other)]
+    assert not [other for other in others if plain_size(other)]

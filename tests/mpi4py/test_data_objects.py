@@ -10,7 +10,7 @@ from tests.mpi4py.data_module import python, real_answers, simulated
 from tests.versions import as_checked
 from xsim_py import simulate
 from xsim_py.mpi import per_process
-from xsim_py.mpi4py.pickling import is_usual
+from xsim_py.mpi4py.pickling import is_default
 
 
 @pytest.fixture
@@ -60,9 +60,9 @@ def change() -> bool:
     from mpi4py import MPI
 
     MPI.pickle.PROTOCOL = 2
-    return is_usual()
+    return is_default()
 
 
 def test_a_run_begins_with_the_usual_pickler():
     assert simulate(change, ranks=1).values == [False]
-    assert simulate(is_usual, ranks=1).values == [True]
+    assert simulate(is_default, ranks=1).values == [True]

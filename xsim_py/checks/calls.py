@@ -208,7 +208,7 @@ def _see_handled_errors(patches: Patches, monitor: Monitor) -> None:
 
 def _see_misplaced_calls(patches: Patches, monitor: Monitor) -> None:
     """Notify a monitor of calls before MPI_Init or after MPI_Finalize, which end the job."""
-    refuse = misplaced_calls.refuse
+    refuse = misplaced_calls.abort_misplaced
 
     def refuse_after_note(when: str) -> None:
         number = current.running().rank.number
@@ -216,7 +216,7 @@ def _see_misplaced_calls(patches: Patches, monitor: Monitor) -> None:
         monitor.note(CALL_ORDERING, place, f"MPI is used {when}", number)
         refuse(when)
 
-    patches.set(misplaced_calls, "refuse", refuse_after_note)
+    patches.set(misplaced_calls, "abort_misplaced", refuse_after_note)
 
 
 def _see_uncaught_errors(patches: Patches, monitor: Monitor) -> None:

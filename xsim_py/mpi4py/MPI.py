@@ -35,7 +35,7 @@ from xsim_py.mpi4py.memory import (
 )
 from xsim_py.mpi4py.op import Op
 from xsim_py.mpi4py.pickling import Pickle, pickle
-from xsim_py.mpi4py.plain_arguments import take_as_declared as _take_as_declared
+from xsim_py.mpi4py.plain_arguments import convert_arguments as _convert_arguments
 from xsim_py.mpi4py.probes import MESSAGE_NO_PROC, MESSAGE_NULL, Message
 from xsim_py.mpi4py.request import REQUEST_NULL, Grequest, Prequest, Request
 from xsim_py.mpi4py.session import SESSION_NULL, Session
@@ -59,9 +59,9 @@ globals().update(_datatype.INSTANCES)
 globals().update(_op.INSTANCES)
 globals().update({name: getattr(_functions, name) for name in _functions.__all__})
 
-_take_as_declared(globals(), but=("p2p", "probes", "collective_calls", "errors"))
+_convert_arguments(globals(), except_in=("p2p", "probes", "collective_calls", "errors"))
 _document(globals())
 _give_full_names(globals())
-__spec__ = _options.watched(__spec__)
+__spec__ = _options.with_import_hook(__spec__)
 
 del annotations, _capsules, _constants, _datatype, _document, _functions, _give_full_names, _op, _options

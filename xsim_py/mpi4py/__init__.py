@@ -16,8 +16,8 @@ from typing import Any
 from xsim_py.process.programs.private_modules import SharedPackage
 
 from .options import Rc as Rc
+from .options import note_import
 from .options import rc as rc
-from .options import seen
 
 __version__ = "4.1.2+xsim"
 __author__ = "The xsim_py authors"
@@ -41,7 +41,7 @@ class _Package(SharedPackage):
     @property
     def MPI(self) -> Any:
         """Hot path: each rank that imports it asks twice, and reaching `__getattr__` costs an exception."""
-        seen()
+        note_import()
         module = _modules.get(f"{self.__name__}.MPI")  # the package's real name outside a run
         return super().__getattr__("MPI") if module is None else module
 

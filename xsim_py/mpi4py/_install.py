@@ -18,13 +18,15 @@ if TYPE_CHECKING:
     from xsim_py.config import ResilienceSpec
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["PRIVATE", "bind_tables", "install_face", "measured_owners", "unfinalized"]
+__all__ = ["PRIVATE", "bind_tables", "install_interface", "measured_owners", "unfinalized"]
 
 PRIVATE = ("mpi4py.futures", "mpi4py.util.pkl5", "mpi4py.util.pool")
 """Modules of mpi4py that are private to each process: they keep its threads, datatypes and pools."""
 
 
-def install_face(patches: Patches, namespace: dict[str, Any] | None, resilience: ResilienceSpec | None = None) -> None:
+def install_interface(
+    patches: Patches, namespace: dict[str, Any] | None, resilience: ResilienceSpec | None = None
+) -> None:
     """Make ``import mpi4py`` in a program find the simulated package; restore the real one at the end.
 
     Parameters
@@ -35,8 +37,8 @@ def install_face(patches: Patches, namespace: dict[str, Any] | None, resilience:
     resilience : ResilienceSpec, optional
         The resilience layer between programs and the library; None for none.
     """
-    real = _take_out()
-    patches.at_end(lambda: (_take_out(), sys.modules.update(real)))
+    real = _remove_modules()
+    patches.at_end(lambda: (_remove_modules(), sys.modules.update(real)))
     forget_changes()
     code_tables.forget_changes()
     if namespace is not None and "mpi4py.MPI" in real:
@@ -48,7 +50,7 @@ def install_face(patches: Patches, namespace: dict[str, Any] | None, resilience:
     sys.modules["mpi4py.rc"] = rc  # type: ignore[assignment]
     bind_tables()
     patches.at_end(lambda: per_process.bind(None) if current.host is None else None)
-    options.heed_environment()
+    options.read_environment()
     if resilience is not None:  # most runs have no such layer and should start quickly
         from .resilience import install_resilience
 
@@ -66,10 +68,10 @@ def _name(patches: Patches, module: ModuleType, name: str) -> None:
 
 def bind_tables() -> None:
     """Make per-process tables those of the running rank."""
-    per_process.bind(_own)
+    per_process.bind(_table_of_rank)
 
 
-def _take_out() -> dict[str, ModuleType]:
+def _remove_modules() -> dict[str, ModuleType]:
     names = [name for name in sys.modules if name[:7] in ("mpi4py", "mpi4py.")]
     return {name: sys.modules.pop(name) for name in names}
 
@@ -85,7 +87,7 @@ def _substitute(patches: Patches, namespace: dict[str, Any], real: dict[str, Mod
             patches.put(namespace, name, twins[id(value)])
 
 
-def _own(name: str, make: Any) -> Any:
+def _table_of_rank(name: str, make: Any) -> Any:
     fiber = current.fiber
     if fiber is None:
         return make()
@@ -97,7 +99,7 @@ def _own(name: str, make: Any) -> Any:
 def unfinalized(rank: Rank) -> bool:
     """Return True if a rank has skipped MPI_Finalize, which mpi4py calls at exit unless `mpi4py.rc` disables it."""
     complete_pending(rank)
-    if options.taken().finalize or rank.mpi is None:
+    if options.current_options().finalize or rank.mpi is None:
         return False
     return functions.Is_initialized() and not functions.Is_finalized()
 

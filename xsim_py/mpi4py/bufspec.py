@@ -40,8 +40,8 @@ __all__ = [
     "is_in_place",
     "message",
     "packed",
+    "plain_size",
     "receiver",
-    "room",
     "store",
     "type_of",
     "unpack_each",
@@ -245,14 +245,14 @@ class BlockBuffer:
         return ends[0] >= 0 and ends.pop() <= len(self.memory) and ends == self.offsets
 
 
-def unpack_each(target: UserBuffer | BlockBuffer, parts: Sequence[bytes | None], whom: str) -> None:
-    """Store received data block by block; an error names the block by `whom` (rank or neighbour) and number."""
+def unpack_each(target: UserBuffer | BlockBuffer, parts: Sequence[bytes | None], peer_kind: str) -> None:
+    """Store received data block by block; an error names the block by `peer_kind` (rank or neighbour) and number."""
     for i, data in enumerate(parts):
         if data is not None:
             try:
                 target.unpack_part(i, data)
             except MPIError as error:
-                error._add_detail(f"the block of {whom} {i}")
+                error._add_detail(f"the block of {peer_kind} {i}")
                 raise
 
 
@@ -266,7 +266,7 @@ def packed(buf: Any) -> bytes:
     return message(buf, writable=False).pack()
 
 
-def room(buf: Any) -> int:
+def plain_size(buf: Any) -> int:
     """Return the size in bytes of a receive buffer that `store` can fill, i.e. of the simplest kind; else 0."""
     if type(buf) is _ndarray and buf.flags.carray and buf.dtype in _FAST:
         return buf.nbytes
@@ -343,21 +343,21 @@ def message(spec: Any, *, writable: bool, blocks: int = 0) -> UserBuffer:
 
 def vector_message(spec: Any, *, writable: bool, blocks: int) -> BlockBuffer:
     """Parse a buffer for collectives with a count and a displacement for each rank (`BufSpecV`)."""
-    buf, given, places, datatype = _items(spec, tuple)
+    buf, count_spec, displ_spec, datatype = _items(spec, tuple)
     memory, core = _memory(buf, datatype, writable)
-    if given is None:
+    if count_spec is None:
         total = _infer(0 if memory is None else len(memory), core, 0)
         counts = [total // blocks + (total % blocks > i) for i in range(blocks)]
-    elif _is_integral(given):
-        counts = [_index(given)] * blocks
+    elif _is_integral(count_spec):
+        counts = [_index(count_spec)] * blocks
     else:
-        counts = _checked(given, blocks)
-    if places is None:
+        counts = _checked(count_spec, blocks)
+    if displ_spec is None:
         displacements = [0, *accumulate(counts[:-1])]
-    elif _is_integral(places):
-        displacements = [_index(places) * i for i in range(blocks)]
+    elif _is_integral(displ_spec):
+        displacements = [_index(displ_spec) * i for i in range(blocks)]
     else:
-        displacements = _checked(places, blocks)
+        displacements = _checked(displ_spec, blocks)
     usable(core)
     _no_negatives(counts)
     extent = core.extent
@@ -368,25 +368,25 @@ def vector_message(spec: Any, *, writable: bool, blocks: int) -> BlockBuffer:
 def w_message(spec: Any, *, writable: bool, blocks: int) -> BlockBuffer:
     """Parse a buffer for collectives with a type for each rank (`BufSpecW`); displacements are in bytes."""
     nargs = len(spec)
-    given: Any = None
-    places: Any = None
+    count_spec: Any = None
+    displ_spec: Any = None
     if nargs == 2:
         buf, types = spec
     elif nargs == 3:
-        buf, (given, places), types = spec
+        buf, (count_spec, displ_spec), types = spec
     elif nargs == 4:
-        buf, given, places, types = spec
+        buf, count_spec, displ_spec, types = spec
     else:
         raise ValueError("message: expecting 2 to 4 items")
     if is_bottom(buf):
-        for what, argument in (("counts", given), ("displs", places)):
+        for what, argument in (("counts", count_spec), ("displs", displ_spec)):
             if argument is None:
                 raise ValueError(f"message: BOTTOM requires {what}")
     memory = None if is_bottom(buf) else flat_view(buf, writable=writable)
-    if given is None and places is None:
-        given, places = [1] * blocks, [0] * blocks
-    counts = _checked(given, blocks)
-    offsets = _checked(places, blocks)
+    if count_spec is None and displ_spec is None:
+        count_spec, displ_spec = [1] * blocks, [0] * blocks
+    counts = _checked(count_spec, blocks)
+    offsets = _checked(displ_spec, blocks)
     if len(types) != blocks:
         raise ValueError(f"expecting {blocks} items, got {len(types)}")
     cores = [core_of(datatype) for datatype in types]

@@ -64,11 +64,11 @@ class _Observer:
         self.enter = enter
         self.leave = leave
         self.inside: set[Fiber] = set()
-        self.gone = False
+        self.is_over = False
 
-    def go(self) -> None:
+    def end(self) -> None:
         """End the observation: a function imported by an installed module stays wrapped, but does nothing more."""
-        self.gone = True
+        self.is_over = True
 
 
 def watch(patches: Patches, *, names: Collection[str] | None = None, enter: Enter, leave: Leave) -> None:
@@ -88,7 +88,7 @@ def watch(patches: Patches, *, names: Collection[str] | None = None, enter: Ente
         Takes the same, and the exception raised by the call, or None. It is not called if a rank dies in a call.
     """
     observer = _Observer(names, enter, leave)
-    patches.at_end(observer.go)
+    patches.at_end(observer.end)
     wrap = partial(_watched, observer)
     patches.wrap_calls(_owners(), lambda _, name, function: wrap(name, function))
     for name in _FUNCTIONS:
@@ -102,7 +102,7 @@ def _watched(observer: _Observer, name: str, function: Callable[..., Any]) -> Ca
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         fiber = current.here()
-        if fiber is None or fiber in inside or not is_program(fiber) or observer.gone:
+        if fiber is None or fiber in inside or not is_program(fiber) or observer.is_over:
             return function(*args, **kwargs)
         inside.add(fiber)
         number = fiber.rank.number
@@ -138,7 +138,7 @@ class _Trigger:
 
     def count(self, name: str) -> None:
         """Count a begun call; buffer and object variants such as Recv and recv are counted separately."""
-        if self.concerns(name):
+        if self.matches(name):
             self.begun += 1
         elif name.lower() == self.site.name.lower():
             self.others[name] += 1
@@ -150,7 +150,7 @@ class _Trigger:
         (name, count), *_ = self.others.most_common(1)
         return f"rank {self.site.rank} called {name} {count:,} time{'s' * (count > 1)}; did you mean {name}?"
 
-    def concerns(self, name: str) -> bool:
+    def matches(self, name: str) -> bool:
         """Return True if the site counts calls of this name."""
         return self.site.name in (name, ANY_CALL)
 
@@ -190,7 +190,7 @@ def install_call_sites(
     def reached(before: bool, number: int, name: str, fiber: Fiber) -> None:
         for trigger in triggers.get(number, ()):
             site = trigger.site
-            if site.before == before and trigger.begun == site.ordinal and trigger.concerns(name):
+            if site.before == before and trigger.begun == site.ordinal and trigger.matches(name):
                 if site.into_ps is None:
                     kill(fiber, site.cause)
                 else:
@@ -201,4 +201,4 @@ def install_call_sites(
 
     watch(patches, enter=enter, leave=leave)
     every = [trigger for listed in triggers.values() for trigger in listed]
-    return lambda: {str(trigger.site): said for trigger in every if (said := trigger.called_instead())}
+    return lambda: {str(trigger.site): hint for trigger in every if (hint := trigger.called_instead())}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["install_spans"]
 
 _LOCAL = ("Get_", "Set_", "Is_")
-_TELLING = frozenset({"Get_failed", "Is_revoked"})
+_RECORDED_LOCAL = frozenset({"Get_failed", "Is_revoked"})
 
 
 def install_spans(patches: Patches) -> None:
@@ -62,7 +62,7 @@ def _leave(number: int, name: str, fiber: Fiber, error: BaseException | None) ->
         return
     drawn.fiber = None
     drawn.until_ps = max(fiber.clock_ps, drawn.until_ps)
-    local = error is None and name.startswith(_LOCAL) and name not in _TELLING
+    local = error is None and name.startswith(_LOCAL) and name not in _RECORDED_LOCAL
     _recorder(fiber).end(number, drawn.until_ps, _described(error), skip_if_instant=local)
 
 
@@ -70,7 +70,7 @@ def _described(error: BaseException | None) -> str:
     """Return the error class or type of an exception; empty without one."""
     if error is None:
         return ""
-    said = ""
+    error_class = ""
     if isinstance(error, errors.Exception):
-        said = errors.error_string(error.Get_error_class()).partition(":")[0].removeprefix("MPI_")
-    return said or type(error).__name__
+        error_class = errors.error_string(error.Get_error_class()).partition(":")[0].removeprefix("MPI_")
+    return error_class or type(error).__name__

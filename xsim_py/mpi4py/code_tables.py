@@ -23,9 +23,9 @@ _derived: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
 class CodeTable(UserDict[str, V]):
     """A dictionary whose changes are private to each process."""
 
-    def __init__(self, name: str, usual: dict[str, V]) -> None:
+    def __init__(self, name: str, default: dict[str, V]) -> None:
         self._name = name
-        self._usual = usual
+        self._usual = default
 
     @property
     def data(self) -> dict[str, V]:  # type: ignore[override]
@@ -67,8 +67,8 @@ def forget_changes() -> None:
     global _changed
     if _changed:
         _changed = False
-        for table, usual in _derived:
-            table.update(usual)
+        for table, default in _derived:
+            table.update(default)
 
 
 def _note_change() -> None:

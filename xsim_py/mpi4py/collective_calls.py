@@ -69,11 +69,11 @@ def note_refusal(comm: Communicator, name: str, error: Exception) -> None:
 
 def _run_once(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> Any:
     """Prepare a plan and run it now, without the communicator's own uniform error handling, which the caller does."""
-    kept, comm.implicit = comm.implicit, comm.implicit._replace(uniform="agreed")
+    saved, comm.implicit = comm.implicit, comm.implicit._replace(uniform="agreed")
     try:
         return run(comm, plan, name, *args)
     finally:
-        comm.implicit = kept
+        comm.implicit = saved
 
 
 def start(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> Request:
@@ -187,8 +187,8 @@ def _all_forms(owner: str, rows: Sequence[tuple[str, str, str]]) -> Iterator[Met
 
 def _statement(how: str, owner: str, name: str, plan: str, parameters: str) -> str:
     function, *first = plan.split()
-    given = ", ".join([function, repr(f"{owner}.{name}"), *first, *parameters.split()])
-    return f"{how}(self._comm(), {given})"
+    arguments = ", ".join([function, repr(f"{owner}.{name}"), *first, *parameters.split()])
+    return f"{how}(self._comm(), {arguments})"
 
 
 _UPPER = [

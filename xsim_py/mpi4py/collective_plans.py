@@ -152,14 +152,14 @@ def _in_place(comm: Communicator, buf: Any) -> bool:
     return comm.local is None and is_in_place(buf)
 
 
-def _sender(buf: Any) -> UserBuffer:
+def _parse_sent(buf: Any) -> UserBuffer:
     """Parse a send buffer in any form, if more than its bytes matters."""
     if type(buf) is np.ndarray and buf.flags.carray:
         return receiver(buf)  # hot path: the same description, found faster
     return message(buf, writable=False)
 
 
-def _check_apart(sendbuf: Any, recvbuf: Any, *, offset_bytes: int = 0) -> None:
+def _check_distinct(sendbuf: Any, recvbuf: Any, *, offset_bytes: int = 0) -> None:
     """Reject sending from the receive buffer itself, like MPICH; `IN_PLACE` serves that purpose.
 
     Only two arrays over the same memory, or the same object passed twice, are detected. `offset_bytes` is the offset of
@@ -168,8 +168,8 @@ def _check_apart(sendbuf: Any, recvbuf: Any, *, offset_bytes: int = 0) -> None:
     if sendbuf is recvbuf:
         same = offset_bytes == 0
     elif type(sendbuf) is np.ndarray and type(recvbuf) is np.ndarray:
-        whole, other = (each if each.base is None else each.base for each in (sendbuf, recvbuf))
-        same = whole is other and sendbuf.ctypes.data == recvbuf.ctypes.data + offset_bytes
+        base, other = (each if each.base is None else each.base for each in (sendbuf, recvbuf))
+        same = base is other and sendbuf.ctypes.data == recvbuf.ctypes.data + offset_bytes
     else:
         return
     if same:
@@ -183,14 +183,14 @@ def operands(comm: Communicator, sendbuf: Any, recvbuf: Any) -> tuple[bytes, Use
         data = packed(sendbuf)  # hot path: two arrays of one type; the code below finds the same in twice the time
         if len(data) == target.nbytes:
             if data and (sendbuf is recvbuf or sendbuf.base is not None or recvbuf.base is not None):
-                _check_apart(sendbuf, recvbuf)
+                _check_distinct(sendbuf, recvbuf)
             return data, target
     if _in_place(comm, sendbuf):
         return target.pack(), target
-    source = _sender(sendbuf)
+    source = _parse_sent(sendbuf)
     check_same(source, target)
     if source.nbytes:
-        _check_apart(sendbuf, recvbuf)
+        _check_distinct(sendbuf, recvbuf)
     return source.pack(), target
 
 
@@ -237,9 +237,9 @@ def bcast(comm: Communicator, name: str, buf: Any, root: int) -> Plan:
     algorithm = algorithm_for(ch, "bcast", size_bytes, role=role, target=target)
 
     def body() -> None:
-        taken = algorithm(ch, data, root, size_bytes)
+        received = algorithm(ch, data, root, size_bytes)
         if target is not None:
-            target.unpack(taken)
+            target.unpack(received)
 
     return 0 if data is None else size_bytes, body, ch
 
@@ -255,7 +255,7 @@ def gather(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any,
             data = target.pack_part(comm.me) if is_in_place(sendbuf) else packed(sendbuf)
             check_fit(len(data), target.part_bytes(comm.me))
             if data and not form and not is_in_place(sendbuf):
-                _check_apart(sendbuf, recvbuf, offset_bytes=comm.me * len(data))
+                _check_distinct(sendbuf, recvbuf, offset_bytes=comm.me * len(data))
     elif role == "member":
         data = packed(sendbuf)
     block_bytes = 0 if data is None else len(data)
@@ -290,14 +290,14 @@ def scatter(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any
         elif not form or len(parts[comm.me]) > target.nbytes:
             check_fit(len(parts[comm.me]), target.nbytes)
         if block_bytes and parts is not None and not form:
-            _check_apart(recvbuf, sendbuf, offset_bytes=comm.me * block_bytes)
+            _check_distinct(recvbuf, sendbuf, offset_bytes=comm.me * block_bytes)
     ch = channel(comm, note(name, root_of(comm, root), None if form else block_bytes))
     algorithm = algorithm_for(ch, "scatter" + form, block_bytes, role=role, target=target)
 
     def body() -> None:
-        taken = algorithm(ch, parts, root)
+        received = algorithm(ch, parts, root)
         if target is not None:
-            target.unpack(taken)
+            target.unpack(received)
 
     return 0 if parts is None else sum(map(len, parts)), body, ch
 
@@ -313,7 +313,7 @@ def allgather(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: A
         check_fit(len(data), sizes[comm.me])
         block_bytes = None if form else len(data)
         if block_bytes and not is_in_place(sendbuf):
-            _check_apart(sendbuf, recvbuf, offset_bytes=comm.me * block_bytes)
+            _check_distinct(sendbuf, recvbuf, offset_bytes=comm.me * block_bytes)
     ch = channel(comm, note(name, None, block_bytes))
     algorithm = algorithm_for(ch, "allgather" + form, sum(sizes) // blocks, target=target)
     return len(data), lambda: target.unpack_parts(perform(ch, forms.BLOCKS, algorithm, data, sizes)), ch
@@ -332,7 +332,7 @@ def alltoall(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: An
         check_fit(source.part_bytes(comm.me), target.part_bytes(comm.me))
         block_bytes = None if form else target.nbytes
         if block_bytes and source is not target:
-            _check_apart(sendbuf, recvbuf)
+            _check_distinct(sendbuf, recvbuf)
     ch = channel(comm, note(name, None, block_bytes))
     algorithm = algorithm_for(ch, "alltoall" + form, block_bytes or 0)
     size_bytes = len(parts.whole)
@@ -354,7 +354,7 @@ def reduce(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, op: Op, ro
         return 0, lambda: None, ch
     data = target = None
     if role == "member":
-        vector = _sender(sendbuf)
+        vector = _parse_sent(sendbuf)
         data = vector.pack()
     elif comm.local is None:
         data, target = operands(comm, sendbuf, recvbuf)
@@ -368,9 +368,9 @@ def reduce(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, op: Op, ro
     algorithm = algorithm_for(ch, "reduce", size_bytes, fold.commutative, unit_bytes=unit, role=role, target=vector)
 
     def body() -> None:
-        taken = algorithm(ch, data, fold, root)
+        received = algorithm(ch, data, fold, root)
         if target is not None:
-            target.unpack(taken)
+            target.unpack(received)
 
     return 0 if data is None else size_bytes, body, ch
 
@@ -394,9 +394,9 @@ def scan(comm: Communicator, name: str, operation: str, sendbuf: Any, recvbuf: A
     ch.algorithm = algorithm = pick(comm, operation, len(data), fold.commutative)
 
     def body() -> None:
-        taken = algorithm(ch, data, fold)
-        if taken is not None:  # rank 0 of an exscan gets nothing
-            target.unpack(taken)
+        received = algorithm(ch, data, fold)
+        if received is not None:  # rank 0 of an exscan gets nothing
+            target.unpack(received)
 
     return len(data), body, ch
 
@@ -411,7 +411,7 @@ def reduce_scatter_block(comm: Communicator, name: str, sendbuf: Any, recvbuf: A
         source = message(sendbuf, writable=False, blocks=blocks)
         check_same(source, target)
         if target.nbytes:
-            _check_apart(sendbuf, recvbuf)
+            _check_distinct(sendbuf, recvbuf)
     return _reduce_scatter(comm, name, "reduce_scatter_block", source.pack_parts(blocks), target, op)
 
 
@@ -419,12 +419,12 @@ def reduce_scatter(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, re
     """Plan a reduction whose result is scattered in blocks of any size."""
     target = receiver(recvbuf)
     in_place = _in_place(comm, sendbuf) or (comm.local is None and sendbuf is recvbuf)
-    source = target if in_place else _sender(sendbuf)
+    source = target if in_place else _parse_sent(sendbuf)
     counts = int_list(counts_of(comm, name, sendbuf, recvbuf, recvcounts))
     _check_counts(comm, counts, None if in_place else source, target)
     parts = cut(source.pack(), [count * target.datatype.size for count in counts])
-    said = f"counts {', '.join(map(str, counts))}" if len(set(counts)) > 1 and comm.local is None else ""
-    return _reduce_scatter(comm, name, "reduce_scatter", parts, target, op, said)
+    detail = f"counts {', '.join(map(str, counts))}" if len(set(counts)) > 1 and comm.local is None else ""
+    return _reduce_scatter(comm, name, "reduce_scatter", parts, target, op, detail)
 
 
 def counts_of(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, recvcounts: Any) -> Any:
@@ -458,11 +458,11 @@ def _check_counts(comm: Communicator, counts: list[int], source: UserBuffer | No
 
 
 def _reduce_scatter(
-    comm: Communicator, name: str, operation: str, parts: list[bytes], target: UserBuffer, op: Op, said: str = ""
+    comm: Communicator, name: str, operation: str, parts: list[bytes], target: UserBuffer, op: Op, detail: str = ""
 ) -> Plan:
     fold = fold_of(op, target.datatype)
     size_bytes = sum(map(len, parts))
-    ch = channel(comm, note(name, None, size_bytes, ", ".join(filter(None, (op_name(op), said)))))
+    ch = channel(comm, note(name, None, size_bytes, ", ".join(filter(None, (op_name(op), detail)))))
     if comm.local is not None:
         whole, sizes = b"".join(parts), [len(part) for part in parts]
         ch.algorithm = "inter"

@@ -51,22 +51,22 @@ class Comm(Management, PointToPoint, Partitioned, Collectives, FaultTolerance):
         found: Comm = super().fromhandle(handle)
         if type(found).__module__ != "mpi4py.MPI" or not found:
             return found  # null, or of a class of the program
-        kind = Topologies._class_of(found.Get_topology()) or found._plain()
+        kind = Topologies._class_of(found.Get_topology()) or found._plain_class()
         made: Comm = kind._make(found._impl)
         return made
 
-    def _plain(self) -> type[Any]:
+    def _plain_class(self) -> type[Any]:
         return Intercomm if self._comm().is_inter else Intracomm
 
     @classmethod
     def Get_parent(cls) -> Intercomm:
         found = parent_of(COMM_WORLD._comm())
-        return Intercomm() if found is None else Intercomm._welcome(found)
+        return Intercomm() if found is None else Intercomm._wrap(found)
 
     @classmethod
     def Join(cls, fd: int) -> Intercomm:
         made = join(COMM_SELF._comm(), operator.index(fd))
-        return Intercomm() if made is None else Intercomm._welcome(made)
+        return Intercomm() if made is None else Intercomm._wrap(made)
 
 
 class Intracomm(Comm, Scans, Topologies, ProcessCreation):
@@ -88,9 +88,9 @@ class Intracomm(Comm, Scans, Topologies, ProcessCreation):
         info: Info = INFO_NULL,
         errhandler: Errhandler | None = None,
     ) -> Intracomm:
-        return _prepared(cls._welcome(_from_group(group, stringtag)), info, errhandler)
+        return _configured(cls._wrap(_from_group(group, stringtag)), info, errhandler)
 
-    def _met(self, made: Communicator) -> Intercomm:
+    def _connected(self, made: Communicator) -> Intercomm:
         return self._new(made, Intercomm)
 
     def Create_group(self, group: Group, tag: int = 0) -> Intracomm:
@@ -99,7 +99,7 @@ class Intracomm(Comm, Scans, Topologies, ProcessCreation):
         members = self._members(group)
         if comm.box.rank.number not in members:
             return Intracomm()
-        made = self._made("Intracomm.Create_group", create, members, tag, members=members)
+        made = self._make_uniform("Intracomm.Create_group", create, members, tag, members=members)
         return self._new(made, Intracomm)
 
     def Create_intercomm(self, local_leader: int, peer_comm: Intracomm, remote_leader: int, tag: int = 0) -> Intercomm:
@@ -110,7 +110,7 @@ class Intracomm(Comm, Scans, Topologies, ProcessCreation):
         if peer is not None and not 0 <= remote_leader < len(peer.remote):
             comm.fail(c.ERR_RANK, f"remote leader {remote_leader} is not in 0..{len(peer.remote) - 1}")
         name = "Intracomm.Create_intercomm"
-        made = self._made(name, manage.create_intercomm, local_leader, peer, remote_leader, tag)
+        made = self._make_uniform(name, manage.create_intercomm, local_leader, peer, remote_leader, tag)
         return self._new(made, Intercomm)
 
 
@@ -146,7 +146,7 @@ class Intercomm(Comm):
             cid = derive_cid(WORLD_CID, "groups", str(stringtag), leaders)
             peer = Communicator(shared_context(local.fabric, cid, leaders), local.box)
             place = 1 - peer.me
-        return _prepared(cls._welcome(manage.create_intercomm(local, local_leader, peer, place, 0)), info, errhandler)
+        return _configured(cls._wrap(manage.create_intercomm(local, local_leader, peer, place, 0)), info, errhandler)
 
     def Get_remote_group(self) -> Group:
         return Group._of(Members(self._inter().remote))
@@ -160,7 +160,7 @@ class Intercomm(Comm):
 
     def Merge(self, high: bool = False) -> Intracomm:
         self._inter()
-        return self._new(self._made("Intercomm.Merge", manage.merge, bool(high)), Intracomm)
+        return self._new(self._make_uniform("Intercomm.Merge", manage.merge, bool(high)), Intracomm)
 
     def _inter(self) -> Any:
         comm = self._comm()
@@ -171,12 +171,12 @@ class Intercomm(Comm):
 
 def _from_group(group: Group, stringtag: str) -> Communicator:
     """Return the communicator of a group; `stringtag` separates concurrent calls with equal groups."""
-    whole = COMM_WORLD._comm()
+    world_comm = COMM_WORLD._comm()
     ranks, tag = group._members.ranks, str(stringtag)
-    if whole.fabric.settings.discovers:
-        made = noncollective.create_from_living(whole, ranks, tag)
+    if world_comm.fabric.settings.discovers:
+        made = noncollective.create_from_living(world_comm, ranks, tag)
     else:
-        made = manage.create_from_members(whole, ranks, ("group", tag), WORLD_CID)
+        made = manage.create_from_members(world_comm, ranks, ("group", tag), WORLD_CID)
     if made is None:
         fail(c.ERR_GROUP, "this process is not a member of the group")
     session = group._impl.session
@@ -185,7 +185,7 @@ def _from_group(group: Group, stringtag: str) -> Communicator:
     return made
 
 
-def _prepared(comm: C, info: Info, errhandler: Errhandler | None) -> C:
+def _configured(comm: C, info: Info, errhandler: Errhandler | None) -> C:
     """Set the hints and the error handler of a communicator without a parent."""
     if info:
         comm.Set_info(info)

@@ -66,7 +66,7 @@ class CommHandle(Handle):
         self._live()
         return fail(c.ERR_COMM, "the communicator was freed")
 
-    def _made(self, name: str, make: Callable[..., Any], *args: Any, members: Any = None) -> Any:
+    def _make_uniform(self, name: str, make: Callable[..., Any], *args: Any, members: Any = None) -> Any:
         """Create a communicator, with the same outcome on all participants if the program has requested that."""
         comm = self._comm()
         if comm.implicit.uniform == "local":

@@ -84,7 +84,7 @@ def _dlpack(obj: Any) -> memoryview:
     stream: dict[str, Any] = {} if device == 1 else {"stream": -1}
     exporter = obj.__dlpack__
     name = b"dltensor"
-    if _is_of_old(exporter):
+    if _predates_dlpack_1(exporter):
         capsule = exporter(**stream)
     else:
         try:
@@ -115,7 +115,7 @@ def _dlpack(obj: Any) -> memoryview:
     return _view(address, size_bytes, _tensor_dtype(code, bits, lanes), readonly, capsule, device)
 
 
-def _is_of_old(exporter: Any) -> bool:
+def _predates_dlpack_1(exporter: Any) -> bool:
     """Return True if a method is a Python function that lacks the arguments of DLPack 1."""
     if type(exporter) is not MethodType or type(exporter.__func__) is not FunctionType:
         return False
@@ -184,9 +184,9 @@ def _cuda_array(obj: Any) -> memoryview:
     if type(data) is not tuple or type(code) is not str or type(shape) is not tuple:
         for value, kind in ((data, tuple), (code, str), (shape, tuple)):
             _check_type(value, kind)
-    for value, wanted in ((strides, tuple), (description, list)):
+    for value, expected in ((strides, tuple), (description, list)):
         if value is not None:
-            _check_type(value, wanted)
+            _check_type(value, expected)
     address, readonly = data
     itemsize, count = int(code[2:]), math.prod(shape)
     if code[0] in "<>" and code[0] != _NATIVE:
@@ -208,9 +208,9 @@ def _cuda_array(obj: Any) -> memoryview:
     )
 
 
-def _check_type(value: Any, wanted: type[object]) -> None:
-    if not isinstance(value, wanted):
-        raise TypeError(f"Expected {wanted.__name__}, got {type(value).__name__}")
+def _check_type(value: Any, expected: type[object]) -> None:
+    if not isinstance(value, expected):
+        raise TypeError(f"Expected {expected.__name__}, got {type(value).__name__}")
 
 
 def _check_readable(address: int, size_bytes: int, what: str) -> None:

@@ -29,7 +29,7 @@ class Errhandler(Handle):
         if not callable(function):
             raise TypeError(f"an error handler is a function, not {type(function).__name__}")
         handler = handlers.ErrorHandler(f"{kind} error handler", function, kind)
-        return cls._make(UserFunctions.of(f"{kind} error handler").hold(handler))
+        return cls._make(UserFunctions.of(f"{kind} error handler").register(handler))
 
     def free(self) -> None:
         if self:
@@ -37,7 +37,7 @@ class Errhandler(Handle):
 
     def Free(self) -> None:
         handler: handlers.ErrorHandler = self._live()
-        UserFunctions.of(f"{handler.kind} error handler").drop(handler)
+        UserFunctions.of(f"{handler.kind} error handler").unregister(handler)
         self._forget()
 
 

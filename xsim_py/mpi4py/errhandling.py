@@ -16,9 +16,9 @@ from xsim_py.process.output.tracebacks import report
 
 from .errhandler import Errhandler
 from .handle import Handle
-from .options import taken
+from .options import current_options
 
-__all__ = ["BoundHandler", "Erring", "Face", "Reporting", "first_handler"]
+__all__ = ["BoundHandler", "HandleFactory", "HasErrorHandler", "Reporting", "first_handler"]
 
 
 class Reporting:
@@ -28,23 +28,23 @@ class Reporting:
 
     Parameters
     ----------
-    whose : object
+    owner : object
         Has ``report(error)``, which returns True if the handler has handled the error.
     """
 
-    __slots__ = ("whose",)
+    __slots__ = ("owner",)
 
-    def __init__(self, whose: Any) -> None:
-        self.whose = whose
+    def __init__(self, owner: Any) -> None:
+        self.owner = owner
 
     def __enter__(self) -> None:
         """Do nothing on entry."""
 
     def __exit__(self, kind: object, error: BaseException | None, where: object) -> bool:
-        return isinstance(error, errors.Exception) and self.whose.report(error)
+        return isinstance(error, errors.Exception) and self.owner.report(error)
 
 
-class Face:
+class HandleFactory:
     """Creates the argument of a user's error handler: the window or file of an internal communicator.
 
     Parameters
@@ -72,15 +72,15 @@ class BoundHandler:
     ----------
     handler : ErrorHandler
         The action.
-    face : type
+    factory : type
         The class of the object passed to a user's function.
     """
 
-    __slots__ = ("face", "handler")
+    __slots__ = ("factory", "handler")
 
-    def __init__(self, handler: handlers.ErrorHandler, face: Any) -> None:
+    def __init__(self, handler: handlers.ErrorHandler, factory: Any) -> None:
         self.handler = handler
-        self.face = face
+        self.factory = factory
 
     def __call__(self, comm: Any, error: errors.Exception) -> bool:
         """Act on an error; return True if the user's function has handled it."""
@@ -89,42 +89,42 @@ class BoundHandler:
             rank = comm.box.rank.number
             abort_job(error.Get_error_class(), f"{self.handler.name} at rank {rank} on {comm.label()}: {error}")
         try:
-            function(self.face._make(comm), error.Get_error_code())
+            function(self.factory._make(comm), error.Get_error_code())
         except Exception as problem:
             report(problem)
             abort_job(1, f"an error handler raised {type(problem).__name__}: {problem}")
         return True
 
 
-def first_handler(face: Any, own_of_mpi: BoundHandler | None) -> BoundHandler | None:
+def first_handler(factory: Any, mpi_default: BoundHandler | None) -> BoundHandler | None:
     """Return the initial error handler of an object by ``mpi4py.rc.errors``; None for ERRORS_RETURN, the default.
 
     Parameters
     ----------
-    face : object
+    factory : object
         See `BoundHandler`.
-    own_of_mpi : BoundHandler or None
+    mpi_default : BoundHandler or None
         MPI's own initial handler for such an object, which mpi4py keeps with ``"default"``.
     """
-    word = taken().errors
+    word = current_options().errors
     if word == "default":
-        return own_of_mpi
+        return mpi_default
     predefined = {"abort": handlers.ABORT, "fatal": handlers.ARE_FATAL}
-    return BoundHandler(predefined[word], face) if word in predefined else None
+    return BoundHandler(predefined[word], factory) if word in predefined else None
 
 
-class Erring(Handle):
+class HasErrorHandler(Handle):
     """A handle whose object has an error handler."""
 
     __slots__ = ()
 
     _kind: ClassVar[str]
 
-    def _erring(self) -> Any:
+    def _handler_owner(self) -> Any:
         """Return the communicator or session that keeps and calls the handler."""
         raise NotImplementedError
 
-    def _face(self) -> Any:
+    def _handle_factory(self) -> Any:
         """Return the factory of the object passed to a user's error handler; see `BoundHandler`."""
         return type(self)
 
@@ -133,17 +133,17 @@ class Erring(Handle):
         return Errhandler._create(cls._kind, errhandler_fn)
 
     def Get_errhandler(self) -> Errhandler:
-        bound = self._erring().errhandler
+        bound = self._handler_owner().errhandler
         return Errhandler._make(handlers.RETURN if bound is None else bound.handler)
 
     def Set_errhandler(self, errhandler: Errhandler) -> None:
-        erring = self._erring()
+        owner = self._handler_owner()
         handler: handlers.ErrorHandler = errhandler._live()
         if handler.kind not in ("", self._kind):
-            erring.fail(c.ERR_ERRHANDLER, f"this error handler was made for a {handler.kind}")
-        erring.errhandler = None if handler is handlers.RETURN else BoundHandler(handler, self._face())
+            owner.fail(c.ERR_ERRHANDLER, f"this error handler was made for a {handler.kind}")
+        owner.errhandler = None if handler is handlers.RETURN else BoundHandler(handler, self._handle_factory())
 
     def Call_errhandler(self, errorcode: int) -> None:
-        erring = self._erring()
-        if erring.errhandler is not None:
-            erring.errhandler(erring, errors.Exception(errorcode))
+        owner = self._handler_owner()
+        if owner.errhandler is not None:
+            owner.errhandler(owner, errors.Exception(errorcode))

@@ -26,13 +26,13 @@ from .bufspec import message
 from .comm import Intracomm
 from .commhandle import mailbox
 from .datatype import INSTANCES, Datatype
-from .errhandling import BoundHandler, Erring, Face, Reporting, first_handler
+from .errhandling import BoundHandler, HandleFactory, HasErrorHandler, Reporting, first_handler
 from .group import Group
 from .handle import Null
 from .info import INFO_NULL, Info
 from .methods import Method, add_methods, attribute
 from .request import Request
-from .request_tasks import Task, empty
+from .request_tasks import Task, set_empty
 from .status import Status
 
 __all__ = ["FILE_NULL", "File", "Register_datarep"]
@@ -42,7 +42,7 @@ R = TypeVar("R")
 _BYTE = INSTANCES["BYTE"]
 
 
-class _OfNull:
+class _NullFile:
     """FILE_NULL as an owner of the error handler for errors while no file is open.
 
     Each process has a separate one.
@@ -54,7 +54,7 @@ class _OfNull:
         self.errhandler: BoundHandler | None = None
 
     @classmethod
-    def mine(cls) -> _OfNull:
+    def of_running_process(cls) -> _NullFile:
         """Return the running process's instance."""
         return of_process("the error handler of FILE_NULL", cls)
 
@@ -90,12 +90,12 @@ class _Transfer(Task):
 
 
 def _fill(status: Status | None, size_bytes: int) -> None:
-    empty(status)
+    set_empty(status)
     if status is not None:
         status._set(c.ANY_SOURCE, c.ANY_TAG, size_bytes)
 
 
-class File(Erring):
+class File(HasErrorHandler):
     """File I/O context."""
 
     __slots__ = ()
@@ -110,7 +110,9 @@ class File(Erring):
 
     def _file(self) -> OpenFile:
         if self._impl is self._null or self._impl.closed:
-            _OfNull.mine().fail(c.ERR_FILE, "the file is null" if self._impl is self._null else "the file was closed")
+            _NullFile.of_running_process().fail(
+                c.ERR_FILE, "the file is null" if self._impl is self._null else "the file was closed"
+            )
         file: OpenFile = self._impl
         return file
 
@@ -141,12 +143,12 @@ class File(Erring):
                 f"Argument 'comm' has incorrect type (expected mpi4py.MPI.Intracomm, got mpi4py.MPI.{kind})"
             )
         path = os.fsdecode(filename)
-        with Reporting(_OfNull.mine()):
+        with Reporting(_NullFile.of_running_process()):
             file = manage.open_file(comm._comm(), path, operator.index(amode), info.items())
-            face: Any = Face(cls, file)
-            of_null = _OfNull.mine().errhandler
-            mpis = of_null and BoundHandler(of_null.handler, face)
-            file.comm.errhandler = first_handler(face, mpis)
+            factory: Any = HandleFactory(cls, file)
+            of_null = _NullFile.of_running_process().errhandler
+            default = of_null and BoundHandler(of_null.handler, factory)
+            file.comm.errhandler = first_handler(factory, default)
             return cls._make(file)
         return cls()
 
@@ -159,7 +161,7 @@ class File(Erring):
     @classmethod
     def Delete(cls, filename: os.PathLike[Any] | str | bytes, info: Info = INFO_NULL) -> None:
         path = os.fsdecode(filename)
-        with Reporting(_OfNull.mine()):
+        with Reporting(_NullFile.of_running_process()):
             disk.remove(disk.place_of(path))
 
     def Set_size(self, size: int) -> None:
@@ -218,7 +220,7 @@ class File(Erring):
 
     def Get_view(self) -> tuple[int, Datatype, Datatype, str]:
         view = self._file().view
-        return view.displacement, _shown(view.etype), _shown(view.filetype), view.representation
+        return view.displacement, _returned_type(view.etype), _returned_type(view.filetype), view.representation
 
     def Get_type_extent(self, datatype: Datatype) -> int:
         return self._manage(lambda file: manage.type_extent(file, datatype._live())) or 0
@@ -285,11 +287,11 @@ class File(Erring):
 
     # --------------------------------------------------------------------------------------------------- errors
 
-    def _erring(self) -> Communicator | _OfNull:
-        return _OfNull.mine() if self._impl is self._null else self._file().comm
+    def _handler_owner(self) -> Communicator | _NullFile:
+        return _NullFile.of_running_process() if self._impl is self._null else self._file().comm
 
-    def _face(self) -> Face:
-        return Face(type(self), self._impl)
+    def _handle_factory(self) -> HandleFactory:
+        return HandleFactory(type(self), self._impl)
 
 
 def _transfers() -> Iterator[Method]:
@@ -316,9 +318,9 @@ def _transfers() -> Iterator[Method]:
                         begun, parameters, "Request", f"return self._start({call.format(begun)}, {offset}, buf)"
                     )
                 else:
-                    whole = call.format(name)
-                    yield Method(f"{name}_begin", parameters, "None", f"self._begin({whole}, {offset}, buf)")
-                    yield Method(f"{name}_end", "buf status", "None", f"self._end({whole}, buf, status)")
+                    call_text = call.format(name)
+                    yield Method(f"{name}_begin", parameters, "None", f"self._begin({call_text}, {offset}, buf)")
+                    yield Method(f"{name}_end", "buf status", "None", f"self._end({call_text}, buf, status)")
 
 
 _NAMES = {"__name__": __name__, "__file__": __file__, "_call": lru_cache(maxsize=None)(FileCall)}
@@ -333,7 +335,7 @@ def Register_datarep(
     extent_fn: Callable[[Datatype], int],
 ) -> None:
     """Register a user-defined data representation."""
-    with Reporting(_OfNull.mine()):
+    with Reporting(_NullFile.of_running_process()):
         representation.register(datarep, read_fn, write_fn, extent_fn)
 
 
@@ -344,7 +346,7 @@ def _core(datatype: Datatype, name: str) -> Type:
     return datatype._impl
 
 
-def _shown(datatype: Type) -> Datatype:
+def _returned_type(datatype: Type) -> Datatype:
     """Return a type as returned by MPI_File_get_view: the program frees it."""
     return Datatype._make(datatype if datatype.is_predefined else duplicate(datatype))
 

@@ -44,9 +44,9 @@ class BufferFill:
         """Return a block (`operations.Fill`); if the program supplies none, that of ``mpi.ftco.missing``."""
         target = self.target
         assert target is not None
-        given = _replaced(self.comm, rank)
-        if given is not None:
-            return self._packed(given[0], rank, target.part_bytes(rank))
+        replacement = _replaced(self.comm, rank)
+        if replacement is not None:
+            return self._packed(replacement[0], rank, target.part_bytes(rank))
         if _refuses(self.comm):
             raise absent(self.comm, self.comm.missing)
         missing = self.comm.fabric.part(Ftco).shapes.spec.missing
@@ -54,12 +54,12 @@ class BufferFill:
 
     def operand(self, rank: int, size_bytes: int) -> bytes | None:
         """Return an operand; see `xsim_py.mpi.ftco.operations.Fill`."""
-        given = _replaced(self.comm, rank)
-        if given is not None:
+        replacement = _replaced(self.comm, rank)
+        if replacement is not None:
             if size_bytes < 0:
                 assert isinstance(self.target, UserBuffer)
                 size_bytes = self.target.nbytes
-            return self._packed(given[0], rank, size_bytes)
+            return self._packed(replacement[0], rank, size_bytes)
         if _refuses(self.comm):
             raise absent(self.comm, self.comm.missing)
         return None
@@ -111,9 +111,9 @@ class ObjectFill:
 
     def operand(self, rank: int, size_bytes: int) -> bytes | None:
         """Return an operand; see `xsim_py.mpi.ftco.operations.Fill`."""
-        given = _replaced(self.comm, rank)
-        if given is not None:
-            return dump(given[0])
+        replacement = _replaced(self.comm, rank)
+        if replacement is not None:
+            return dump(replacement[0])
         if _refuses(self.comm):
             raise absent(self.comm, self.comm.missing)
         return None
@@ -123,8 +123,8 @@ def _replaced(comm: Communicator, rank: int) -> tuple[Any] | None:
     """Return the program's replacement for a rank, in a tuple; None if there is none."""
     if comm.replacement is None:
         return None
-    wanted = comm.replacement[0]
-    return (wanted(rank),) if callable(wanted) else (wanted,)
+    value = comm.replacement[0]
+    return (value(rank),) if callable(value) else (value,)
 
 
 def _refuses(comm: Communicator) -> bool:

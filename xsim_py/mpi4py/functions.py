@@ -30,7 +30,7 @@ from .handle import int_list
 from .info import INFO_NULL, Info, _text
 from .interop import _addressof, _handleof, _sizeof
 from .memory import BottomType, BufferAutomaticType, InPlaceType, buffer, exported
-from .misplaced_calls import look_for_misplaced_calls
+from .misplaced_calls import reject_misplaced_calls
 from .object_context import context_of
 from .phase import of_process_now
 from .plain_arguments import integer
@@ -134,7 +134,7 @@ def Finalize() -> None:
     if phase.finalized or not phase.initialized:
         errors.fail(c.ERR_OTHER, f"MPI is {'finalized already' if phase.finalized else 'not initialized'}")
     phase.finalized = True
-    look_for_misplaced_calls()
+    reject_misplaced_calls()
 
 
 def Is_initialized() -> bool:
@@ -160,8 +160,8 @@ def Get_version() -> tuple[int, int]:
 
 def Get_library_version() -> str:
     fiber = current.fiber
-    said = "" if fiber is None else fiber.rank.shard.fabric.settings.library_version
-    return said or f"xsim_py {__version__}: a simulated MPI"
+    version = "" if fiber is None else fiber.rank.shard.fabric.settings.library_version
+    return version or f"xsim_py {__version__}: a simulated MPI"
 
 
 def get_vendor() -> tuple[str, tuple[int, int, int]]:
@@ -286,7 +286,7 @@ def Free_mem(mem: buffer) -> None:
 
 
 def Attach_buffer(buf: Any) -> None:
-    send_buffers.attach(send_buffers.process_owner(mailbox()), *send_buffers.room_of(buf))
+    send_buffers.attach(send_buffers.process_owner(mailbox()), *send_buffers.size_of(buf))
 
 
 def Detach_buffer() -> Any:

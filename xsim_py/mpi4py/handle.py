@@ -173,29 +173,29 @@ class UserFunctions:
         The kind of callback, for the error message.
     """
 
-    __slots__ = ("held", "kind")
+    __slots__ = ("functions", "kind")
 
     LIMIT = 32
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self.held: set[Any] = set()
+        self.functions: set[Any] = set()
 
     @classmethod
     def of(cls, kind: str) -> UserFunctions:
         """Return the functions of the running process."""
         return of_process(f"user-defined {kind}s", lambda: cls(kind))
 
-    def hold(self, item: Any) -> Any:
+    def register(self, item: Any) -> Any:
         """Register a function; raise RuntimeError if there are too many."""
-        if len(self.held) >= self.LIMIT:
+        if len(self.functions) >= self.LIMIT:
             raise RuntimeError(f"cannot create too many user-defined {self.kind}s")
-        self.held.add(item)
+        self.functions.add(item)
         return item
 
-    def drop(self, item: Any) -> None:
+    def unregister(self, item: Any) -> None:
         """Unregister a freed function."""
-        self.held.discard(item)
+        self.functions.discard(item)
 
 
 def int_list(values: Sequence[int]) -> list[int]:

@@ -28,7 +28,7 @@ def _sizeof(arg: Any) -> int:
         return Status().tomemory().nbytes
     if _is_a(arg, Handle):
         return ctypes.sizeof(ctypes.c_uint64)
-    raise _refusal(arg)
+    raise _type_error(arg)
 
 
 def _addressof(arg: Any) -> int:
@@ -36,7 +36,7 @@ def _addressof(arg: Any) -> int:
         return arg._address()
     if isinstance(arg, Handle):
         return ctypes.addressof(_cell(arg.handle))
-    raise _refusal(arg)
+    raise _type_error(arg)
 
 
 def _handleof(arg: Any) -> int:
@@ -44,10 +44,10 @@ def _handleof(arg: Any) -> int:
         return arg._address()
     if isinstance(arg, Handle):
         return arg.handle
-    raise _refusal(arg)
+    raise _type_error(arg)
 
 
-def _refusal(arg: object) -> TypeError:
+def _type_error(arg: object) -> TypeError:
     return TypeError(f"expecting an MPI object, got {type(arg).__name__}")
 
 
@@ -62,13 +62,13 @@ def _cell(number: int) -> ctypes.c_uint64:
 _new_capsule = ctypes.pythonapi.PyCapsule_New
 _new_capsule.restype = ctypes.py_object
 _new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-_KEPT: list[Any] = []
+_ALIVE: list[Any] = []
 
 
 def _capsule(function: Callable[[Any], Any], result: Any, argument: Any, signature: str) -> Any:
     """Return a capsule of a C function that calls a Python function."""
     called, name = ctypes.PYFUNCTYPE(result, argument)(function), signature.encode()
-    _KEPT.extend((called, name))  # the capsule stores only their addresses
+    _ALIVE.extend((called, name))  # the capsule stores only their addresses
     return _new_capsule(ctypes.cast(called, ctypes.c_void_p), name, None)
 
 

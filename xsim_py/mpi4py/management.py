@@ -20,11 +20,11 @@ from xsim_py.process.lifecycle import abort_job
 from . import send_buffers
 from .attribute_calls import Attributed
 from .commhandle import SELF, WORLD, CommHandle
-from .errhandling import BoundHandler, Erring, first_handler
+from .errhandling import BoundHandler, HasErrorHandler, first_handler
 from .group import Group
 from .info import INFO_NULL, Info, items_of
 from .methods import attribute
-from .options import Options, taken, when_taken
+from .options import Options, current_options, on_unusual_options
 from .plain_arguments import plain_text
 from .request import Request, Task
 
@@ -45,10 +45,10 @@ def _begin(options: Options) -> None:
         CommHandle._make(impl)._special().errhandler = BoundHandler(handler, Management)
 
 
-when_taken(_begin)
+on_unusual_options(_begin)
 
 
-class Management(Erring, Attributed, CommHandle):
+class Management(HasErrorHandler, Attributed, CommHandle):
     """The methods of `Comm` that do not communicate."""
 
     __slots__ = ()
@@ -56,9 +56,9 @@ class Management(Erring, Attributed, CommHandle):
     _kind = "Comm"
 
     @classmethod
-    def _welcome(cls, made: Communicator, parent: Communicator | None = None) -> Self:
+    def _wrap(cls, made: Communicator, parent: Communicator | None = None) -> Self:
         """Return the handle of a new communicator, with the error handler of ``mpi4py.rc.errors``."""
-        if taken().errors != "exception":
+        if current_options().errors != "exception":
             made.errhandler = first_handler(cls, parent.errhandler if parent else BoundHandler(handlers.ARE_FATAL, cls))
         return cls._make(made)
 
@@ -67,9 +67,9 @@ class Management(Erring, Attributed, CommHandle):
 
     def _new(self, made: Communicator | None, cls: type[M]) -> M:
         """Return the handle of a communicator derived from this one; null for None."""
-        return cls() if made is None else cls._welcome(made, self._comm())
+        return cls() if made is None else cls._wrap(made, self._comm())
 
-    def _plain(self) -> type[Any]:
+    def _plain_class(self) -> type[Any]:
         raise NotImplementedError
 
     def free(self) -> None:
@@ -145,7 +145,7 @@ class Management(Erring, Attributed, CommHandle):
         return self.Dup()
 
     def Dup(self, info: Info | None = None) -> Self:
-        return self._duplicate(self._made("Comm.Dup", manage.duplicate), info)
+        return self._duplicate(self._make_uniform("Comm.Dup", manage.duplicate), info)
 
     def Dup_with_info(self, info: Info) -> Self:
         return self.Dup(info)
@@ -168,7 +168,7 @@ class Management(Erring, Attributed, CommHandle):
         return copy
 
     def Create(self, group: Group) -> Any:
-        return self._new(self._made("Comm.Create", manage.create, self._members(group)), self._plain())
+        return self._new(self._make_uniform("Comm.Create", manage.create, self._members(group)), self._plain_class())
 
     def _members(self, group: Group) -> Any:
         members = group._members
@@ -181,7 +181,7 @@ class Management(Erring, Attributed, CommHandle):
         comm = self._comm()
         if color < 0 and color != c.UNDEFINED:
             comm.fail(c.ERR_ARG, f"color {color} is negative")
-        return self._new(self._made("Comm.Split", manage.split, color, key), self._plain())
+        return self._new(self._make_uniform("Comm.Split", manage.split, color, key), self._plain_class())
 
     def Split_type(self, split_type: int, key: int = 0, info: Info = INFO_NULL) -> Any:
         comm = self._comm()
@@ -203,7 +203,7 @@ class Management(Erring, Attributed, CommHandle):
         else:
             comm.fail(c.ERR_ARG, f"unknown split type {split_type}")
         name = "Comm.Split_type"
-        return self._new(self._made(name, manage.split, color, key, name), self._plain())
+        return self._new(self._make_uniform(name, manage.split, color, key, name), self._plain_class())
 
     def Free(self) -> None:
         comm = self._comm()
@@ -252,7 +252,7 @@ class Management(Erring, Attributed, CommHandle):
 
     # ------------------------------------------------------------------------------------------------- errors
 
-    def _erring(self) -> Communicator:
+    def _handler_owner(self) -> Communicator:
         return self._comm()
 
     def Abort(self, errorcode: int = 0) -> NoReturn:
@@ -262,7 +262,7 @@ class Management(Erring, Attributed, CommHandle):
     # ------------------------------------------------------------------------------ buffers for buffered sends
 
     def Attach_buffer(self, buf: Any) -> None:
-        send_buffers.attach(self._comm(), *send_buffers.room_of(buf))
+        send_buffers.attach(self._comm(), *send_buffers.size_of(buf))
 
     def Detach_buffer(self) -> Any:
         comm = self._comm()

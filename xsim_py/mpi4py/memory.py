@@ -35,7 +35,7 @@ __all__ = [
 
 _BYTE = np.dtype(np.uint8)
 _NOTHING = object()
-_SHOWN = frozenset(
+_PUBLIC_NAMES = frozenset(
     {
         "address", "allocate", "cast", "format", "fromaddress", "frombuffer", "itemsize", "nbytes", "obj", "readonly",
         "release", "tobytes", "toreadonly",
@@ -47,10 +47,10 @@ class _OnlyOwnNames(type):
     """A metaclass that hides names inherited from `numpy.ndarray` from `dir` and `getattr`."""
 
     def __dir__(cls) -> list[str]:
-        return sorted(name for name in super().__dir__() if name.startswith("__") or name in _SHOWN)
+        return sorted(name for name in super().__dir__() if name.startswith("__") or name in _PUBLIC_NAMES)
 
     def __getattribute__(cls, name: str) -> Any:
-        if not name.startswith("_") and name not in _SHOWN and name != "mro":
+        if not name.startswith("_") and name not in _PUBLIC_NAMES and name != "mro":
             raise AttributeError(f"type object '{cls.__module__}.{cls.__name__}' has no attribute {name!r}")
         return super().__getattribute__(name)
 
@@ -71,7 +71,7 @@ class buffer(np.ndarray, metaclass=_OnlyOwnNames):
         return np.ndarray.__new__(cls, len(view), _BYTE, view)
 
     def __getattribute__(self, name: str) -> Any:
-        if not name.startswith("_") and name not in _SHOWN:
+        if not name.startswith("_") and name not in _PUBLIC_NAMES:
             raise AttributeError(f"'mpi4py.MPI.buffer' object has no attribute {name!r}")
         return super().__getattribute__(name)
 
@@ -149,9 +149,9 @@ class buffer(np.ndarray, metaclass=_OnlyOwnNames):
         base = self._base
         if base is None or isinstance(base, buffer):
             return buffer(memoryview(self).toreadonly())
-        whole = flat_view(base, writable=False)  # so that the copy refers to the same object
-        start = self.address - int(np.asarray(whole).__array_interface__["data"][0])
-        return buffer(whole[start : start + len(self)].toreadonly())
+        owner_view = flat_view(base, writable=False)  # so that the copy refers to the same object
+        start = self.address - int(np.asarray(owner_view).__array_interface__["data"][0])
+        return buffer(owner_view[start : start + len(self)].toreadonly())
 
     def release(self) -> None:
         self.__setstate__((1, (0,), _BYTE, False, b""))  # type: ignore[arg-type]

@@ -23,12 +23,12 @@ from .file import File
 from .group import Group
 from .handle import Handle
 from .op import Op
-from .options import Options, when_taken
+from .options import Options, on_unusual_options
 from .phase import of_process_now
 from .request import Request
 from .win import Win
 
-__all__ = ["look_for_misplaced_calls", "refuse"]
+__all__ = ["abort_misplaced", "reject_misplaced_calls"]
 
 _NAMED: tuple[tuple[type[Handle], str], ...] = (
     (CommHandle, "_comm"),
@@ -43,32 +43,32 @@ _NAMED: tuple[tuple[type[Handle], str], ...] = (
 """The methods through which calls access the object of a handle."""
 
 
-def look_for_misplaced_calls() -> None:
+def reject_misplaced_calls() -> None:
     """Reject calls outside MPI_Init and MPI_Finalize from now on."""
     if current.host is None and not hasattr(CommHandle._comm, "__wrapped__"):
         for cls, name in _NAMED:
-            Patches.latest.set(cls, name, _looking(getattr(cls, name)))
+            Patches.latest.set(cls, name, _checking(getattr(cls, name)))
 
 
-def _looking(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _checking(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     @wraps(function)
-    def look(handle: Any) -> Any:
+    def check(handle: Any) -> Any:
         phase = of_process_now()
         if (phase.finalized or not phase.initialized) and not phase.has_session:
-            refuse("after MPI_Finalize" if phase.finalized else "before MPI_Init")
+            abort_misplaced("after MPI_Finalize" if phase.finalized else "before MPI_Init")
         return function(handle)
 
-    return look
+    return check
 
 
-def refuse(when: str) -> None:
+def abort_misplaced(when: str) -> None:
     """End the job because of a misplaced call."""
     abort_job(1, f"MPI is used {when}")
 
 
 def _begin(options: Options) -> None:
     if not options.initialize:
-        look_for_misplaced_calls()
+        reject_misplaced_calls()
 
 
-when_taken(_begin)
+on_unusual_options(_begin)

@@ -88,7 +88,7 @@ def _exchange_pickles(comm: Communicator, name: str, parts: Callable[[int], list
 
     def body() -> list[Any]:
         neighbor.alltoall(ch, [packed_size(part) for part in data], sources, dests, order)
-        taken = neighbor.alltoall(ch, data, sources, dests, order)
-        return [None if part is None else load(part) for part in taken]
+        received = neighbor.alltoall(ch, data, sources, dests, order)
+        return [None if part is None else load(part) for part in received]
 
     return sum(map(len, data)), body, ch

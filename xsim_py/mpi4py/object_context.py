@@ -93,12 +93,12 @@ def open_channel(
     number.
     """
     alone = comm.report_name is None and comm.implicit.uniform != "agreed"
-    said = lone_note(name, root) if alone else note(name, root)
+    call_note = lone_note(name, root) if alone else note(name, root)
     if comm.collectives == before:
         comm.collectives += 1
         if comm.report_name is None and comm.local is None and comm.context.size > 1:
-            comm.fabric.order.begin(comm, comm.collectives, said)
+            comm.fabric.order.begin(comm, comm.collectives, call_note)
     duplicate.collectives = comm.collectives - 1
     if duplicate.local is not None:
         duplicate.local.collectives = duplicate.collectives
-    return channel(duplicate, said, check=False, admitted=alone)
+    return channel(duplicate, call_note, check=False, admitted=alone)

@@ -19,9 +19,9 @@ import numpy as np
 from xsim_py.mpi.collectives.trees import senders_up
 
 from .op import INSTANCES, Op
-from .pickling import dump, is_usual
+from .pickling import dump, is_default
 
-__all__ = ["PredefinedFold", "fold_of_objects", "is_plain", "pickles_as_usual"]
+__all__ = ["PredefinedFold", "fold_of_objects", "is_plain", "pickles_by_default"]
 
 _PYTHON = (type(None), bool, int, float, complex, str, bytes)
 _NUMPY = tuple(np.dtype(code).type for code in "?bhilqBHILQefdFD")
@@ -56,11 +56,11 @@ _KINDS = {(of, name): kind for of, kinds in _OF_PYTHON.items() for kind, names i
 """The kind of an object type for an operation. Objects of equal kinds can be combined."""
 
 
-def pickles_as_usual() -> bool:
+def pickles_by_default() -> bool:
     """Return True if pickling of numbers and arrays is not customised: then it runs no program code."""
     registered = copyreg.dispatch_table
     return (
-        is_usual() and _REGISTRABLE.isdisjoint(registered) and registered.get(complex) is copyreg.pickle_complex  # type: ignore[attr-defined]
+        is_default() and _REGISTRABLE.isdisjoint(registered) and registered.get(complex) is copyreg.pickle_complex  # type: ignore[attr-defined]
     )
 
 
@@ -121,7 +121,7 @@ class PredefinedFold:
         """Scan; the counterpart of `object_plans._scan`, with one pickle for all ranks with the same object."""
         function = self._function
         totals = [loads(data) for data in pickles]
-        taken: list[Any] = [None] * len(pickles) if exclusive else list(totals)
+        results: list[Any] = [None] * len(pickles) if exclusive else list(totals)
         levels = []
         while len(totals) > 1:
             level = [dumps(total, HIGHEST_PROTOCOL) for total in totals]
@@ -129,10 +129,10 @@ class PredefinedFold:
             for rank in range(len(pickles)):
                 if rank & width:
                     lower = totals[rank // width - 1]
-                    taken[rank] = lower if exclusive and not rank & (width - 1) else function(lower, taken[rank])
+                    results[rank] = lower if exclusive and not rank & (width - 1) else function(lower, results[rank])
             totals = [function(totals[i], loads(level[i + 1])) for i in range(0, len(totals), 2)]
             levels.append(level)
-        return levels, [dumps(each, HIGHEST_PROTOCOL) for each in taken]
+        return levels, [dumps(each, HIGHEST_PROTOCOL) for each in results]
 
 
 def _sums_fit(obj: Any, ranks: int) -> bool:
@@ -174,7 +174,7 @@ def is_plain(obj: Any, containers: frozenset[type] = _CONTAINERS) -> bool:
     return False
 
 
-_PYTHONS: dict[Any, str] = {
+_PYTHON_OPERATORS: dict[Any, str] = {
     operator.add: "SUM",
     operator.mul: "PROD",
     operator.and_: "BAND",
@@ -190,8 +190,8 @@ _FOLDS = {name: PredefinedFold(op) for name, op in INSTANCES.items() if name != 
 
 def fold_of_objects(op: Any) -> PredefinedFold | None:
     """Return how to compute an operation for all ranks; None if program code would run."""
-    if not pickles_as_usual():
+    if not pickles_by_default():
         return None
     if type(op) is Op:
         return _FOLDS.get(op._impl.name) if op._impl.function is None else None
-    return _FOLDS.get(_PYTHONS.get(op, "")) if type(op) is BuiltinFunctionType else None
+    return _FOLDS.get(_PYTHON_OPERATORS.get(op, "")) if type(op) is BuiltinFunctionType else None

@@ -25,8 +25,8 @@ from xsim_py.mpi.comm import Communicator
 from . import object_ftco as ftco
 from .collective_plans import Plan, algorithm_for, role_of, root_of
 from .object_context import duplicate_of, open_channel
-from .object_fold import fold_of_objects, is_plain, pickles_as_usual
-from .options import taken
+from .object_fold import fold_of_objects, is_plain, pickles_by_default
+from .options import current_options
 from .pickling import dump, dump_each, load, load_each
 from .plain_arguments import integer
 
@@ -83,8 +83,8 @@ def bcast(comm: Communicator, name: str, obj: Any, root: int, packed: bool = Fal
         size = None if data is None else packed_size(data)
         size = algorithm_for(ch, "bcast", _COUNT.size, role=role)(ch, size, root, _COUNT.size) or size
         size_bytes = 0 if size is None else sizes_of([size])[0]
-        taken = algorithm_for(ch, "bcast", size_bytes, role=role)(ch, data, root, size_bytes)
-        return taken if taken is None or packed else load(taken)
+        received = algorithm_for(ch, "bcast", size_bytes, role=role)(ch, data, root, size_bytes)
+        return received if received is None or packed else load(received)
 
     return 0 if data is None else len(data), body, ch
 
@@ -120,8 +120,8 @@ def scatter(comm: Communicator, name: str, objects: Any, root: int) -> Plan:
     def body() -> Any:
         sizes = None if parts is None else [packed_size(part) for part in parts]
         algorithm_for(ch, "scatter", _COUNT.size, role=role)(ch, sizes, root)
-        taken = algorithm_for(ch, "scatterv", role=role)(ch, parts, root)
-        return None if taken is None else load(taken)
+        received = algorithm_for(ch, "scatterv", role=role)(ch, parts, root)
+        return None if received is None else load(received)
 
     return 0 if parts is None else sum(map(len, parts)), body, ch
 
@@ -142,16 +142,16 @@ def _gather_everywhere(ch: CollectiveChannel, data: bytes) -> Sequence[bytes]:
     algorithm = algorithm_for(ch, "allgather", _COUNT.size)
     sizes = sizes_of(algorithm(ch, packed_size(data), [_COUNT.size] * blocks))
     algorithm = algorithm_for(ch, "allgatherv", sum(sizes) // blocks)
-    taken: Sequence[bytes] = algorithm(ch, data, sizes)
-    return taken
+    received: Sequence[bytes] = algorithm(ch, data, sizes)
+    return received
 
 
-def _packed(ch: CollectiveChannel, form: forms.Form, algorithm: Callable[..., Any], given: Any) -> Any:
+def _packed(ch: CollectiveChannel, form: forms.Form, algorithm: Callable[..., Any], contribution: Any) -> Any:
     """Exchange pickles; a batched collective supplies its algorithm."""
-    taken = perform(ch, form, algorithm, given)
+    received = perform(ch, form, algorithm, contribution)
     if ch.algorithm is None:
         ch.algorithm = ch.instance.bound.algorithm
-    return taken
+    return received
 
 
 def _load_all(parts: Sequence[bytes]) -> list[Any]:
@@ -162,7 +162,7 @@ def _load_all(parts: Sequence[bytes]) -> list[Any]:
         return list(parts.found)
     loaded = load_each(parts)
     if parts.found is None:
-        parts.found = tuple(loaded) if pickles_as_usual() and is_plain(tuple(loaded), _TUPLES) else ()
+        parts.found = tuple(loaded) if pickles_by_default() and is_plain(tuple(loaded), _TUPLES) else ()
     return loaded
 
 
@@ -177,8 +177,8 @@ def alltoall(comm: Communicator, name: str, objects: Any) -> Plan:
 def _exchange(ch: CollectiveChannel, parts: list[bytes]) -> Sequence[bytes]:
     """Exchange the sizes, then the pickles."""
     algorithm_for(ch, "alltoall", _COUNT.size)(ch, [packed_size(part) for part in parts])
-    taken: Sequence[bytes] = algorithm_for(ch, "alltoallv")(ch, parts)
-    return taken
+    received: Sequence[bytes] = algorithm_for(ch, "alltoallv")(ch, parts)
+    return received
 
 
 # ----------------------------------------------------------------------------------------------- combining objects
@@ -227,8 +227,8 @@ def _bcast_from_0(ch: CollectiveChannel, obj: Any) -> bytes:
     data = dump(obj) if ch.rank == 0 else None
     size = packed_size(data) if data is not None else None
     (size_bytes,) = sizes_of([pick(ch.comm, "bcast", _COUNT.size)(ch, size, 0, _COUNT.size)])
-    taken: bytes = pick(ch.comm, "bcast", size_bytes)(ch, data, 0, size_bytes)
-    return taken
+    received: bytes = pick(ch.comm, "bcast", size_bytes)(ch, data, 0, size_bytes)
+    return received
 
 
 def _reduction(comm: Communicator, name: str) -> CollectiveChannel:
@@ -254,7 +254,7 @@ def reduce(comm: Communicator, name: str, obj: Any, op: Operator, root: int) -> 
     root = integer(root)
     if ftco_serves(comm, "reduce"):
         return ftco.reduce(comm, name, obj, op, root)
-    if not taken().fast_reduce:
+    if not current_options().fast_reduce:
         size_bytes, gathered, ch = gather(comm, name, obj, root)
         return size_bytes, lambda: _folded(gathered(), op), ch
     before, duplicate = comm.collectives, duplicate_of(comm, name)
@@ -282,7 +282,7 @@ def allreduce(comm: Communicator, name: str, obj: Any, op: Operator) -> Plan:
     """Plan a reduction to all ranks; on an intercommunicator each group gets the other's result."""
     if ftco_serves(comm, "allreduce"):
         return ftco.allreduce(comm, name, obj, op)
-    if not taken().fast_reduce:
+    if not current_options().fast_reduce:
         size_bytes, gathered, ch = allgather(comm, name, obj)
         return size_bytes, lambda: _folded(gathered(), op), ch
     ch = _reduction(comm, name)
@@ -313,7 +313,7 @@ def _load_one(data: bytes | SharedBlocks) -> Any:
 
 def scan(comm: Communicator, name: str, exclusive: bool, obj: Any, op: Operator) -> Plan:
     """Plan a prefix reduction, without the rank's own contribution if `exclusive`."""
-    if not taken().fast_reduce:
+    if not current_options().fast_reduce:
         size_bytes, gathered, ch = gather(comm, name, obj, 0)
         return size_bytes, lambda: scatter(comm, name, _scanned(gathered(), op, exclusive), 0)[1](), ch
     ch = _reduction(comm, name)
@@ -322,10 +322,10 @@ def scan(comm: Communicator, name: str, exclusive: bool, obj: Any, op: Operator)
     form, algorithm = forms.OBJECTS_TO_SCAN[exclusive], _exscan if exclusive else _scan
 
     def body() -> Any:
-        taken = perform(ch, form, algorithm, obj, op, fold, ch.size)
-        if type(taken) is not SharedBlocks:
-            return taken
-        result = load(taken[0])
+        received = perform(ch, form, algorithm, obj, op, fold, ch.size)
+        if type(received) is not SharedBlocks:
+            return received
+        result = load(received[0])
         is_combined = ch.rank & (ch.rank - 1) if exclusive else ch.rank
         return result.copy("K") if is_combined and type(result) is np.ndarray else result  # it has separate memory
 

@@ -70,13 +70,13 @@ class Op(Handle):
     def Create(cls, function: Callable[[Any, Any, Datatype], None], commute: bool = False) -> Self:
         function.__call__  # type: ignore[operator] # noqa: B018  # rejects an object that is not callable
         operation = ReductionOp(python=_OnObjects(function), function=_OnMemory(function), commutative=bool(commute))
-        return cls._make(UserFunctions.of("reduction operation").hold(operation))
+        return cls._make(UserFunctions.of("reduction operation").register(operation))
 
     def Free(self) -> None:
         operation = self._live()
         if operation.name:
             fail(c.ERR_OP, f"{operation.name} is predefined and cannot be freed")
-        UserFunctions.of("reduction operation").drop(operation)
+        UserFunctions.of("reduction operation").unregister(operation)
         self._forget()
 
     def Is_commutative(self) -> bool:

@@ -22,6 +22,6 @@ class OpenWait:
         self._count = len(requests)
         self._operations = [(index, requests[index]._task().operation) for index in active]
 
-    def settle(self, taken: int) -> None:
+    def record(self, choice: int) -> None:
         """Record the choice."""
-        self._chooser.waited(self._chooser.begin(self._kind, count=self._count), taken, self._operations)
+        self._chooser.waited(self._chooser.begin(self._kind, count=self._count), choice, self._operations)

@@ -17,7 +17,17 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi.per_process import of_process
 from xsim_py.process.python.environment import changed_variables
 
-__all__ = ["Option", "Options", "Rc", "heed_environment", "rc", "seen", "taken", "watched", "when_taken"]
+__all__ = [
+    "Option",
+    "Options",
+    "Rc",
+    "current_options",
+    "note_import",
+    "on_unusual_options",
+    "rc",
+    "read_environment",
+    "with_import_hook",
+]
 
 Option = bool | int | str | None
 
@@ -93,8 +103,8 @@ class Options(NamedTuple):
 
 
 _USUAL = Options()
-_heeding: list[Callable[[Options], object]] = []
-_outside = False  # whether environment variables set options before any rank runs
+_observers: list[Callable[[Options], object]] = []
+_is_set_outside = False  # whether environment variables set options before any rank runs
 
 _LEVELS = {
     "single": c.THREAD_SINGLE,
@@ -104,25 +114,25 @@ _LEVELS = {
 }
 
 
-def heed_environment() -> None:
+def read_environment() -> None:
     """Check at the start of a run whether the environment sets mpi4py options."""
-    global _outside
-    _outside = any(name.startswith(("MPI4PY_RC_", "MPI4PY_PICKLE_")) for name in os.environ)
+    global _is_set_outside
+    _is_set_outside = any(name.startswith(("MPI4PY_RC_", "MPI4PY_PICKLE_")) for name in os.environ)
 
 
-def taken() -> Options:
+def current_options() -> Options:
     """Return the options with which the current process has imported MPI."""
-    return of_process("options", _take) if _changed or _outside or changed_variables else _USUAL
+    return of_process("options", _read) if _changed or _is_set_outside or changed_variables else _USUAL
 
 
-def when_taken(heed: Callable[[Options], object]) -> None:
+def on_unusual_options(observer: Callable[[Options], object]) -> None:
     """Register a function to be called with the options of each process that imports MPI with unusual ones."""
-    _heeding.append(heed)
+    _observers.append(observer)
 
 
-def seen() -> None:
+def note_import() -> None:
     """Note that the current process imports MPI."""
-    taken()
+    current_options()
 
 
 class _Spec(ModuleSpec):
@@ -130,7 +140,7 @@ class _Spec(ModuleSpec):
 
     @property
     def _initializing(self) -> bool:
-        seen()
+        note_import()
         return False
 
     @_initializing.setter
@@ -138,7 +148,7 @@ class _Spec(ModuleSpec):
         """Ignore the value, which Python sets during the first import."""
 
 
-def watched(spec: ModuleSpec | None) -> ModuleSpec:
+def with_import_hook(spec: ModuleSpec | None) -> ModuleSpec:
     """Return the specification of `MPI` that notices imports; ``from mpi4py import MPI`` uses only the package."""
     assert spec is not None
     own_spec = _Spec(spec.name, spec.loader, origin=spec.origin)
@@ -147,12 +157,12 @@ def watched(spec: ModuleSpec | None) -> ModuleSpec:
     return own_spec
 
 
-def _take() -> Options:
+def _read() -> Options:
     """Read the options and apply their immediate effects."""
-    given = {name: _given(name, default) for name, default in _DEFAULTS.items()}
+    values = {name: _value_of(name, default) for name, default in _DEFAULTS.items()}
     read: dict[str, Any] = {}
-    for name, value in given.items():
-        read_one: Callable[[Any], Any] = _MEANINGS.get(name, _flag)
+    for name, value in values.items():
+        read_one: Callable[[Any], Any] = _READERS.get(name, _flag)
         meaning = read_one(value)
         if meaning is None:
             message = f"mpi4py.rc.{name}: unexpected value {value!r}"
@@ -160,25 +170,25 @@ def _take() -> Options:
         else:
             read[name] = meaning
     for name in ("pickle_protocol", "pickle_threshold"):
-        if (said := os.environ.get(f"MPI4PY_{name.upper()}")) is not None:
-            read[name] = int(said)
+        if (text := os.environ.get(f"MPI4PY_{name.upper()}")) is not None:
+            read[name] = int(text)
     options = Options(**read)
-    for heed in _heeding:
-        heed(options)
+    for observer in _observers:
+        observer(options)
     return options
 
 
-def _given(name: str, default: Option) -> Option:
+def _value_of(name: str, default: Option) -> Option:
     """Return the value of an option from the environment, or else as set by the program."""
-    said = os.environ.get(f"MPI4PY_RC_{name.upper()}")
-    if said is None:
+    text = os.environ.get(f"MPI4PY_RC_{name.upper()}")
+    if text is None:
         found: Option = getattr(rc, name)
         return found
-    value: Option = said.lower()
-    if type(default) is int and said.isdecimal():
-        value = int(said)
-    elif said.lower() in _WORDS:
-        value = _WORDS[said.lower()]
+    value: Option = text.lower()
+    if type(default) is int and text.isdecimal():
+        value = int(text)
+    elif text.lower() in _WORDS:
+        value = _WORDS[text.lower()]
     setattr(rc, name, value)
     return value
 
@@ -196,7 +206,7 @@ def _flag(value: Any) -> bool | None:
     return False if value in (False, "no") else None
 
 
-_MEANINGS: dict[str, Callable[[Any], Any]] = {
+_READERS: dict[str, Callable[[Any], Any]] = {
     "thread_level": lambda value: _LEVELS.get(value) if isinstance(value, str) else None,
     "finalize": lambda value: value is None or _flag(value),  # like MPICH, forgive a program that forgets it
     "irecv_bufsz": lambda value: value if type(value) is int and value >= 0 else None,

@@ -21,16 +21,16 @@ from xsim_py.mpi.transport.message import Operation
 from xsim_py.mpi.transport.p2p import BUFFERED_MODE, STANDARD_MODE, SYNC_MODE, receive, start_receive, start_send, wait
 
 from .bufspec import UserBuffer as Target
-from .bufspec import filler, packed, receiver, room
+from .bufspec import filler, packed, plain_size, receiver
 from .commhandle import CommHandle
 from .memory import KnownViews
-from .options import taken
+from .options import current_options
 from .pickling import dump, load, loader
 from .plain_arguments import integer
-from .probes import NOWHERE, TAG_LIMIT, Message, iprobe, probe, valid_source
+from .probes import NULL_TARGET, TAG_LIMIT, Message, iprobe, probe, valid_source
 from .request import Prequest, Request, Task
 from .request_tasks import deliver
-from .send_buffers import charge_buffer
+from .send_buffers import reserve_space
 from .status import Status
 
 __all__ = ["PointToPoint"]
@@ -60,7 +60,7 @@ class PointToPoint(CommHandle):
     def Bsend(self, buf: Any, dest: int, tag: int = 0) -> None:
         comm = self._comm()
         data = _bytes_of(buf, dest)
-        charge_buffer(comm, dest, len(data))
+        reserve_space(comm, dest, len(data))
         _send(comm, data, dest, tag, BUFFERED_MODE, "Comm.Bsend", True)
 
     def Isend(self, buf: Any, dest: int, tag: int = 0) -> Request:
@@ -75,13 +75,13 @@ class PointToPoint(CommHandle):
     def Ibsend(self, buf: Any, dest: int, tag: int = 0) -> Request:
         comm = self._comm()
         data = _bytes_of(buf, dest)
-        charge_buffer(comm, dest, len(data))
+        reserve_space(comm, dest, len(data))
         return _isend(comm, data, dest, tag, BUFFERED_MODE, "Comm.Ibsend", True)
 
     def Recv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> None:
         comm = self._comm()
         target = None
-        if not (size_bytes := room(buf)):
+        if not (size_bytes := plain_size(buf)):
             target = _target_of(buf, source)
             size_bytes = target.nbytes
         if type(tag) is not int or type(source) is not int:
@@ -117,7 +117,7 @@ class PointToPoint(CommHandle):
         comm = self._comm()
         data = packed(sendbuf) if dest != PROC_NULL else b""
         target = None
-        if not (size_bytes := room(recvbuf)):
+        if not (size_bytes := plain_size(recvbuf)):
             target = _target_of(recvbuf, source)
             size_bytes = target.nbytes
         size = len(comm.peer_ranks)
@@ -199,7 +199,7 @@ class PointToPoint(CommHandle):
     def bsend(self, obj: Any, dest: int, tag: int = 0) -> None:
         comm = self._comm()
         data = _dumps(obj, dest)
-        charge_buffer(comm, dest, len(data))
+        reserve_space(comm, dest, len(data))
         _send(comm, data, dest, tag, BUFFERED_MODE, "Comm.bsend", False)
 
     def isend(self, obj: Any, dest: int, tag: int = 0) -> Request:
@@ -211,7 +211,7 @@ class PointToPoint(CommHandle):
     def ibsend(self, obj: Any, dest: int, tag: int = 0) -> Request:
         comm = self._comm()
         data = _dumps(obj, dest)
-        charge_buffer(comm, dest, len(data))
+        reserve_space(comm, dest, len(data))
         return _isend(comm, data, dest, tag, BUFFERED_MODE, "Comm.ibsend", False)
 
     def recv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
@@ -238,7 +238,7 @@ class PointToPoint(CommHandle):
             return None
 
     def irecv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
-        return _irecv(self._comm(), loader(buf, taken().irecv_bufsz), source, tag, "Comm.irecv")
+        return _irecv(self._comm(), loader(buf, current_options().irecv_bufsz), source, tag, "Comm.irecv")
 
     def sendrecv(
         self,
@@ -258,17 +258,17 @@ class PointToPoint(CommHandle):
     # ------------------------------------------------------------------------------------------------ probes
 
     def Probe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> bool:
-        probe(self._comm(), source, tag, status, "Comm.Probe", take=False)
+        probe(self._comm(), source, tag, status, "Comm.Probe", matched=False)
         return True
 
     def Iprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> bool:
-        return iprobe(self._comm(), source, tag, status, take=False) is not None
+        return iprobe(self._comm(), source, tag, status, matched=False) is not None
 
     def Mprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message:
-        return Message._of(self._comm(), probe(self._comm(), source, tag, status, "Comm.Mprobe", take=True))
+        return Message._of(self._comm(), probe(self._comm(), source, tag, status, "Comm.Mprobe", matched=True))
 
     def Improbe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message | None:
-        found = iprobe(self._comm(), source, tag, status, take=True)
+        found = iprobe(self._comm(), source, tag, status, matched=True)
         return None if found is None else Message._of(self._comm(), found)
 
     def probe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> bool:
@@ -309,7 +309,7 @@ class PointToPoint(CommHandle):
             with views:
                 data = _bytes_of(buf, dest)
             if mode == BUFFERED_MODE:
-                charge_buffer(comm, dest, len(data))
+                reserve_space(comm, dest, len(data))
             operation: Operation | None = _isend(comm, data, dest, tag, mode, name, True, 0)._impl.operation
             return operation
 
@@ -332,7 +332,7 @@ def _bytes_of(buf: Any, dest: int) -> bytes:
 
 
 def _target_of(buf: Any, source: int) -> Target:
-    return NOWHERE if source == PROC_NULL else receiver(buf)
+    return NULL_TARGET if source == PROC_NULL else receiver(buf)
 
 
 def _unpack(comm: Communicator, target: Target, data: bytes, message: Envelope) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.per_process import of_process
 
-from .options import taken
+from .options import current_options
 
 __all__ = ["of_process_now"]
 
@@ -28,7 +28,7 @@ class _Phase:
     __slots__ = ("finalized", "has_session", "initialized", "main", "thread_level")
 
     def __init__(self) -> None:
-        options = taken()
+        options = current_options()
         self.initialized = options.initialize
         self.finalized = self.has_session = False
         self.thread_level = options.thread_level if options.threads else c.THREAD_SINGLE

@@ -17,14 +17,14 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi.per_process import of_process
 from xsim_py.mpi4py.memory import buffer, flat_view
-from xsim_py.mpi4py.options import Options, taken, when_taken
+from xsim_py.mpi4py.options import Options, current_options, on_unusual_options
 
 __all__ = [
     "Pickle",
     "dump",
     "dump_each",
     "forget_changes",
-    "is_usual",
+    "is_default",
     "load",
     "load_each",
     "loader",
@@ -38,16 +38,16 @@ class _Settings:
     __slots__ = ("dumps", "loads", "protocol", "threshold")
 
     def __init__(self, options: Options | None = None) -> None:
-        options = options or taken()
+        options = options or current_options()
         self.dumps: Callable[..., bytes] = _dumps
         self.loads: Callable[..., Any] = _loads
         self.protocol: int | None = options.pickle_protocol
         self.threshold = options.pickle_threshold
 
 
-def _or_usual(protocol: int | None, settings: _Settings) -> int | None:
+def _or_default(protocol: int | None, settings: _Settings) -> int | None:
     """Return a protocol, or the default if the program gives none."""
-    return taken().pickle_protocol if protocol is None and settings.dumps is _dumps else protocol
+    return current_options().pickle_protocol if protocol is None and settings.dumps is _dumps else protocol
 
 
 class Pickle:
@@ -72,8 +72,8 @@ class Pickle:
         settings = self._change()
         settings.dumps = _dumps if dumps is None else dumps
         settings.loads = _loads if loads is None else loads
-        settings.protocol = _or_usual(protocol, settings)
-        settings.threshold = taken().pickle_threshold if threshold is None else threshold
+        settings.protocol = _or_default(protocol, settings)
+        settings.threshold = current_options().pickle_threshold if threshold is None else threshold
 
     def _settings(self) -> _Settings:
         if self is pickle and _changed:
@@ -96,7 +96,7 @@ class Pickle:
 
     def dumps_oob(self, obj: Any) -> tuple[bytes, list[buffer]]:
         settings = self._settings()
-        protocol = taken().pickle_protocol if settings.protocol is None else settings.protocol
+        protocol = current_options().pickle_protocol if settings.protocol is None else settings.protocol
         buffers: list[buffer] = []
 
         def keep_in_band(exporter: Any) -> bool:
@@ -118,7 +118,7 @@ class Pickle:
     @PROTOCOL.setter
     def PROTOCOL(self, protocol: int | None) -> None:
         settings = self._change()
-        settings.protocol = _or_usual(protocol, settings)
+        settings.protocol = _or_default(protocol, settings)
 
     @property
     def THRESHOLD(self) -> int:
@@ -126,7 +126,7 @@ class Pickle:
 
     @THRESHOLD.setter
     def THRESHOLD(self, threshold: int | None) -> None:
-        self._change().threshold = taken().pickle_threshold if threshold is None else threshold
+        self._change().threshold = current_options().pickle_threshold if threshold is None else threshold
 
 
 _changed = False  # whether any process has changed `pickle`: until then the shared settings are used
@@ -142,7 +142,7 @@ def _begin(options: Options) -> None:
         of_process("pickle", lambda: _Settings(options))
 
 
-when_taken(_begin)
+on_unusual_options(_begin)
 
 
 def forget_changes() -> None:
@@ -151,7 +151,7 @@ def forget_changes() -> None:
     _changed = False
 
 
-def is_usual() -> bool:
+def is_default() -> bool:
     """Return True if no process of this run has changed `pickle`."""
     return not _changed
 
@@ -180,8 +180,8 @@ def load_each(messages: Sequence[bytes]) -> list[Any]:
 
 def loader(buf: Any, default_bytes: int | None) -> Callable[[Any], Any]:
     """Return a function that unpickles messages up to the size of `buf` (a buffer or a number), as in mpi4py."""
-    room = default_bytes if buf is None else buf if isinstance(buf, int) else len(flat_view(buf, writable=True))
-    return load if room is None else partial(_load_within, room)
+    limit = default_bytes if buf is None else buf if isinstance(buf, int) else len(flat_view(buf, writable=True))
+    return load if limit is None else partial(_load_within, limit)
 
 
 def _load_within(room_bytes: int, data: bytes) -> Any:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any, TypeAlias
 
-__all__ = ["integer", "plain_text", "take_as_declared", "taking"]
+__all__ = ["convert_arguments", "converting", "integer", "plain_text"]
 
 
 Comm: TypeAlias = Any
@@ -45,39 +45,39 @@ def plain_text(text: str) -> str:
     return str.__str__(text)
 
 
-def fitting(value: int) -> int:
+def check_range(value: int) -> int:
     """Return the same integer; raise OverflowError if it exceeds a C integer."""
     if -_TOO_LARGE <= value < _TOO_LARGE:
         return value
     raise OverflowError("value too large to convert to int")
 
 
-def take_as_declared(namespace: dict[str, Any], *, but: tuple[str, ...]) -> None:
+def convert_arguments(namespace: dict[str, Any], *, except_in: tuple[str, ...]) -> None:
     """Make functions and methods in a namespace convert integers and handles by their annotations, like mpi4py.
 
-    Functions of the modules `but` convert integers themselves, since they must be fast.
+    Functions of the modules `except_in` convert integers themselves, since they must be fast.
     """
     for name, value in list(namespace.items()):
         if inspect.isfunction(value):
-            namespace[name] = taking(value, namespace)
+            namespace[name] = converting(value, namespace)
         elif isinstance(value, type):
             for owner in value.__mro__:
                 if owner.__module__ == "mpi4py.MPI" or owner.__module__.startswith("xsim_py.mpi4py"):
-                    _of_class(owner, namespace, but)
+                    _of_class(owner, namespace, except_in)
 
 
-def _of_class(owner: type, namespace: dict[str, Any], but: tuple[str, ...]) -> None:
+def _of_class(owner: type, namespace: dict[str, Any], except_in: tuple[str, ...]) -> None:
     for name, value in list(vars(owner).items()):
         function = value.__func__ if isinstance(value, classmethod) else value
         if name.startswith("_") or not inspect.isfunction(function) or hasattr(function, "__wrapped__"):
             continue
-        quick = function.__module__.rpartition(".")[2] in but
-        taken = taking(function, namespace, integers=not quick)
-        if taken is not function:
-            setattr(owner, name, classmethod(taken) if isinstance(value, classmethod) else taken)
+        quick = function.__module__.rpartition(".")[2] in except_in
+        made = converting(function, namespace, integers=not quick)
+        if made is not function:
+            setattr(owner, name, classmethod(made) if isinstance(value, classmethod) else made)
 
 
-def taking(
+def converting(
     function: Callable[..., Any], namespace: dict[str, Any] | None = None, *, integers: bool = True
 ) -> Callable[..., Any]:
     """Return a function that rejects handles of wrong classes and, if requested, converts integers.
@@ -115,7 +115,7 @@ def taking(
 
 
 def _c_integer(value: Any) -> int:
-    return fitting(value if type(value) is int else integer(value))
+    return check_range(value if type(value) is int else integer(value))
 
 
 def _of_kind(kind: type, name: str, or_none: bool, value: Any) -> Any:

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
     from .plain_arguments import Comm
 
-__all__ = ["MESSAGE_NO_PROC", "MESSAGE_NULL", "NOWHERE", "TAG_LIMIT", "Message", "iprobe", "probe", "valid_source"]
+__all__ = ["MESSAGE_NO_PROC", "MESSAGE_NULL", "NULL_TARGET", "TAG_LIMIT", "Message", "iprobe", "probe", "valid_source"]
 
 ANY_SOURCE, ANY_TAG, PROC_NULL = c.ANY_SOURCE, c.ANY_TAG, c.PROC_NULL
 TAG_LIMIT = 2**31 - 1
 
-NOWHERE = receiver(bytearray())
+NULL_TARGET = receiver(bytearray())
 """The target of receives from PROC_NULL: mpi4py ignores the buffer argument if the peer is PROC_NULL."""
 
 
@@ -62,12 +62,12 @@ def _begin(comm: Communicator, source: int, tag: int, status: Status | None) -> 
 
 
 def _taken(
-    comm: Communicator, message: Envelope, status: Status | None, choice: OpenChoice | None, *, take: bool
+    comm: Communicator, message: Envelope, status: Status | None, choice: OpenChoice | None, *, matched: bool
 ) -> Envelope:
     chooser = comm.box.chooser
     if choice is not None and chooser is not None:
-        chooser.probed(choice, message, taken=take)
-    if take:
+        chooser.probed(choice, message, taken=matched)
+    if matched:
         comm.box.remove(message)
     if status is not None:
         status._set(message.source, message.tag, message.size_bytes)
@@ -75,7 +75,7 @@ def _taken(
 
 
 def probe(
-    comm: Communicator, source: int, tag: int, status: Status | None, name: str, *, take: bool
+    comm: Communicator, source: int, tag: int, status: Status | None, name: str, *, matched: bool
 ) -> Envelope | None:
     """Wait for a matching message; return None for PROC_NULL."""
     source, tag = integer(source), integer(tag)
@@ -88,7 +88,7 @@ def probe(
         guard.admit_receive(comm, source, None)
     choice = None
     if source == ANY_SOURCE and box.chooser is not None:
-        choice = box.chooser.begin("probe", comm.cid, tag, len(comm.remote), takes=take)
+        choice = box.chooser.begin("probe", comm.cid, tag, len(comm.remote), takes=matched)
         source = choice.forced if choice.forced < choice.count else FREE
     message = box.look(comm.cid, source, tag)
     if message is None:
@@ -105,10 +105,10 @@ def probe(
         if comm.fabric.trace is not None and message.arrival_ps > fiber.clock_ps:
             comm.fabric.waited(message, fiber.clock_ps, message.arrival_ps)
         fiber.clock_ps = max(fiber.clock_ps, message.arrival_ps)
-    return _taken(comm, message, status, choice, take=take)
+    return _taken(comm, message, status, choice, matched=matched)
 
 
-def iprobe(comm: Communicator, source: int, tag: int, status: Status | None, *, take: bool) -> Any:
+def iprobe(comm: Communicator, source: int, tag: int, status: Status | None, *, matched: bool) -> Any:
     """Return a matching message that has arrived, None if there is none yet, or False for PROC_NULL.
 
     As in Open MPI, messages of a failed process can be found even if its failure is known.
@@ -125,15 +125,15 @@ def iprobe(comm: Communicator, source: int, tag: int, status: Status | None, *, 
         chooser.begin("probe", comm.cid, tag, count)
     message = comm.box.look(comm.cid, source if chooser is None else chooser.next_forced(), tag)
     if message is None:
-        wanted: Any = Probe(comm, comm.cid, source, tag, fiber, "Comm.Improbe" if take else "Comm.Iprobe")
+        wanted: Any = Probe(comm, comm.cid, source, tag, fiber, "Comm.Improbe" if matched else "Comm.Iprobe")
         detect_by_polling(comm, source, wanted.depends_on)
         if comm.fabric.failure_seen:
             comm.fabric.guard.admit_receive(comm, source, None)
         unsuccessful_poll(fiber, (comm.cid, source, tag), wanted)
         return None
     end_poll(comm, source)
-    choice = None if chooser is None else chooser.begin("probe", comm.cid, tag, count, takes=take)
-    return _taken(comm, message, status, choice, take=take)
+    choice = None if chooser is None else chooser.begin("probe", comm.cid, tag, count, takes=matched)
+    return _taken(comm, message, status, choice, matched=matched)
 
 
 class Message(Handle):
@@ -164,13 +164,13 @@ class Message(Handle):
 
     @classmethod
     def Probe(cls, comm: Comm, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message:
-        return cls._of(comm._comm(), probe(comm._comm(), source, tag, status, "Message.Probe", take=True))
+        return cls._of(comm._comm(), probe(comm._comm(), source, tag, status, "Message.Probe", matched=True))
 
     @classmethod
     def Iprobe(
         cls, comm: Comm, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
     ) -> Message | None:
-        envelope = iprobe(comm._comm(), source, tag, status, take=True)
+        envelope = iprobe(comm._comm(), source, tag, status, matched=True)
         return None if envelope is None else cls._of(comm._comm(), envelope)
 
     @classmethod
@@ -211,7 +211,7 @@ class Message(Handle):
         self.Irecv(buf).Wait(status)
 
     def Irecv(self, buf: Any) -> Request:
-        target = NOWHERE if self._impl is _NO_PROC else receiver(buf)
+        target = NULL_TARGET if self._impl is _NO_PROC else receiver(buf)
         return self._receive(target.unpack, "Message.Irecv")
 
     def recv(self, status: Status | None = None) -> Any:

@@ -49,7 +49,7 @@ class ProcessCreation(Management):
         made, codes = spawn(comm, commands, operator.index(root), "Intracomm.Spawn")
         if errcodes is not None:
             errcodes[:] = codes[:count]
-        return self._met(made)
+        return self._connected(made)
 
     def Spawn_multiple(
         self,
@@ -80,7 +80,7 @@ class ProcessCreation(Management):
         made, codes = spawn(comm, commands, operator.index(root), "Intracomm.Spawn_multiple")
         if errcodes is not None:
             errcodes[:] = [[codes.pop(0) for _ in range(count)] for count in counts]
-        return self._met(made)
+        return self._connected(made)
 
     def Accept(self, port_name: str, info: Info = INFO_NULL, root: int = 0) -> Intercomm:
         return self._meet(port_name, root, accepts=True)
@@ -97,9 +97,9 @@ class ProcessCreation(Management):
             except Exception as error:
                 comm.report(error)
                 raise
-        return self._met(meet(comm, port, operator.index(root), accepts=accepts))
+        return self._connected(meet(comm, port, operator.index(root), accepts=accepts))
 
-    def _met(self, made: Any) -> Intercomm:
+    def _connected(self, made: Any) -> Intercomm:
         raise NotImplementedError
 
 

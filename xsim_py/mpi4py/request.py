@@ -19,8 +19,8 @@ from xsim_py.process.ranks import current
 
 from .commhandle import mailbox
 from .handle import Handle, Null, int_list
-from .request_lists import complete_all, complete_some, interrupted, room_for
-from .request_tasks import GeneralizedOperation, PartitionedTask, Task, empty
+from .request_lists import complete_all, complete_some, end_incomplete, statuses_for
+from .request_tasks import GeneralizedOperation, PartitionedTask, Task, set_empty
 from .status import Status
 
 if TYPE_CHECKING:
@@ -73,25 +73,25 @@ def _admit_wait(operations: Sequence[Operation]) -> None:
         fiber.rank.mpi.fabric.guard.admit_wait(operation)
 
 
-def _not_yet(tasks: Sequence[Task]) -> None:
+def _note_incomplete(tasks: Sequence[Task]) -> None:
     """Handle an unsuccessful test; raise an error if tasks cannot complete before a failure is acknowledged."""
     fiber = current.running()
     if fiber.rank.mpi is not None and fiber.rank.mpi.fabric.failure_seen:
         _admit_wait([task.operation for task in tasks if not task.is_done() and task.operation is not None])
-    _poll(tasks[0])
+    _charge_poll(tasks[0])
 
 
-def _poll(task: Task) -> None:
+def _charge_poll(task: Task) -> None:
     """Charge time for an unsuccessful test of one task or more, so that a polling loop cannot stop the clock."""
     unsuccessful_poll(current.running(), task, task.operation)
 
 
-def _found() -> None:
+def _note_complete() -> None:
     """Record that a test has found a completed operation which was incomplete when begun."""
     found(current.running().rank)
 
 
-def _look() -> None:
+def _sync_clock() -> None:
     current.running().sync()
 
 
@@ -117,7 +117,7 @@ class Request(Handle):
         """Return the outcome; the request becomes null, or inactive if it is persistent."""
         task = self._task()
         if task is _NULL_TASK:
-            empty(status)
+            set_empty(status)
             return None
         if task.start is None:
             self._impl = self._null
@@ -152,12 +152,12 @@ class Request(Handle):
 
     def _test(self, status: Status | None) -> tuple[bool, Any | None]:
         task = self._task()
-        _look()
+        _sync_clock()
         if not task.is_done():
-            _not_yet((task,))
+            _note_incomplete((task,))
             return False, None
         if task.active and task.operation is not None:
-            _found()
+            _note_complete()
             complete(task.operation)
         return True, self._completed(status)
 
@@ -166,13 +166,13 @@ class Request(Handle):
 
     def Get_status(self, status: Status | None = None) -> bool:
         task = self._task()
-        _look()
+        _sync_clock()
         if not task.is_done():
-            _poll(task)
+            _charge_poll(task)
             return False
         if task.active:
-            _found()
-        _peek(task, status)
+            _note_complete()
+        _fill_status(task, status)
         return True
 
     def get_status(self, status: Status | None = None) -> bool:
@@ -181,7 +181,7 @@ class Request(Handle):
     def Cancel(self) -> None:
         task: Task = self._live()
         operation = task.operation
-        _look()
+        _sync_clock()
         if isinstance(operation, Receive) and not operation.done:
             if operation.comm.box.unpost(operation):
                 operation.cancelled = operation.done = True
@@ -213,7 +213,7 @@ class Request(Handle):
     def waitany(cls, requests: Sequence[Request], status: Status | None = None) -> tuple[int, Any]:
         active = _active(requests)
         if not active:
-            empty(status)
+            set_empty(status)
             return c.UNDEFINED, None
         open_wait = _open_wait("any", requests, active)
         if open_wait is not None:
@@ -221,7 +221,7 @@ class Request(Handle):
         _wait_for_one([requests[index]._task() for index in active])
         index = _earliest(requests, active)
         if open_wait is not None:
-            open_wait.settle(index)
+            open_wait.record(index)
         return index, requests[index]._wait(status)
 
     @classmethod
@@ -233,32 +233,32 @@ class Request(Handle):
     def testany(cls, requests: Sequence[Request], status: Status | None = None) -> tuple[int, bool, Any | None]:
         active = _active(requests)
         if not active:
-            empty(status)
+            set_empty(status)
             return c.UNDEFINED, True, None
-        _look()
+        _sync_clock()
         open_wait = _open_wait("any", requests, active)
         index = _earliest(requests, active if open_wait is None else open_wait.active)
         if index < 0:
-            _not_yet([requests[index]._task() for index in active])
+            _note_incomplete([requests[index]._task() for index in active])
             return c.UNDEFINED, False, None
-        _found()
+        _note_complete()
         if open_wait is not None:
-            open_wait.settle(index)
+            open_wait.record(index)
         return index, True, requests[index]._wait(status)
 
     @classmethod
     def Get_status_any(cls, requests: Sequence[Request], status: Status | None = None) -> tuple[int, bool]:
         active = _active(requests)
         if not active:
-            empty(status)
+            set_empty(status)
             return c.UNDEFINED, True
-        _look()
+        _sync_clock()
         index = _earliest(requests, active)
         if index < 0:
-            _poll(requests[active[0]]._task())
+            _charge_poll(requests[active[0]]._task())
             return c.UNDEFINED, False
-        _found()
-        _peek(requests[index]._task(), status)
+        _note_complete()
+        _fill_status(requests[index]._task(), status)
         return index, True
 
     @classmethod
@@ -283,28 +283,28 @@ class Request(Handle):
         cls, requests: Sequence[Request], statuses: list[Status] | None = None
     ) -> tuple[bool, list[Any] | None]:
         tasks = _tasks(requests)
-        _look()
+        _sync_clock()
         if not all(task.is_done() for task in tasks):
             try:
-                _not_yet(tasks)
+                _note_incomplete(tasks)
             except errors.Exception as error:
-                interrupted(requests, tasks, statuses, error)
-            room_for(statuses, len(requests))
+                end_incomplete(requests, tasks, statuses, error)
+            statuses_for(statuses, len(requests))
             return False, None
-        _found()
+        _note_complete()
         return True, complete_all(requests, tasks, statuses)
 
     @classmethod
     def Get_status_all(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> bool:
         tasks = _tasks(requests)
-        _look()
-        room = room_for(statuses, len(requests))
+        _sync_clock()
+        slots = statuses_for(statuses, len(requests))
         if not all(task.is_done() for task in tasks):
-            _poll(tasks[0])
+            _charge_poll(tasks[0])
             return False
-        _found()
+        _note_complete()
         for i, task in enumerate(tasks):
-            _peek(task, room[i] if room else None)
+            _fill_status(task, slots[i] if slots else None)
         return True
 
     @classmethod
@@ -342,15 +342,15 @@ class Request(Handle):
         active = _active(requests)
         if not active:
             return None, None
-        _look()
+        _sync_clock()
         open_wait = _open_wait("some", requests, active)
         if open_wait is not None and open_wait.is_forced:
             wanted = open_wait.active
             active = wanted if all(requests[index]._task().is_done() for index in wanted) else []
         if not any(requests[index]._task().is_done() for index in active):
-            _not_yet([requests[index]._task() for index in active] or _tasks(requests))
+            _note_incomplete([requests[index]._task() for index in active] or _tasks(requests))
         else:
-            _found()
+            _note_complete()
         return complete_some(requests, active, statuses, open_wait)
 
     @classmethod
@@ -358,15 +358,15 @@ class Request(Handle):
         active = _active(requests)
         if not active:
             return None
-        _look()
+        _sync_clock()
         done = [index for index in active if requests[index]._task().is_done()]
         if done:
-            _found()
+            _note_complete()
         else:
-            _poll(requests[active[0]]._task())
-        room = room_for(statuses, len(done))
+            _charge_poll(requests[active[0]]._task())
+        slots = statuses_for(statuses, len(done))
         for i, index in enumerate(done):
-            _peek(requests[index]._task(), room[i] if room else None)
+            _fill_status(requests[index]._task(), slots[i] if slots else None)
         return done
 
     @classmethod
@@ -405,20 +405,20 @@ def _open_wait(kind: str, requests: Sequence[Request], active: list[int]) -> Ope
     return OpenWait(box.chooser, kind, requests, active)
 
 
-def _peek(task: Task, status: Status | None) -> None:
+def _fill_status(task: Task, status: Status | None) -> None:
     """Set the status of a complete task, which stays active, although its data are delivered (MPI 4.1, 3.7.6)."""
     operation = task.operation
-    task.look_at()
+    task.deliver_early()
     if status is None:
         return
     if task.active and isinstance(operation, Receive) and operation.message is not None:
         message = operation.message
         status._set(message.source, message.tag, message.size_bytes)
     elif task.active and isinstance(operation, GeneralizedOperation):
-        empty(status)
+        set_empty(status)
         operation.ask(status)
     else:
-        empty(status)
+        set_empty(status)
         if isinstance(operation, Receive) and operation.cancelled:
             status.Set_cancelled(True)
 
@@ -492,14 +492,14 @@ class Prequest(Request):
         _check_partition(task, partition)
         if not task.active or task.incoming is None:
             return True
-        _look()
+        _sync_clock()
         arrived = task.incoming.arrived[partition]
         if not arrived:
             if task.is_done():
-                task.refuse()
-            _not_yet((task,))
+                task.raise_error()
+            _note_incomplete((task,))
         elif task.is_done():
-            _found()
+            _note_complete()
         return arrived
 
     def _partitioned(self, *, sends: bool) -> PartitionedTask:

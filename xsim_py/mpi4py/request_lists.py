@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .open_waits import OpenWait
     from .request import Request
 
-__all__ = ["complete_all", "complete_some", "interrupted", "room_for"]
+__all__ = ["complete_all", "complete_some", "end_incomplete", "statuses_for"]
 
 
 def complete_all(requests: Sequence[Request], tasks: Sequence[Task], statuses: list[Status] | None) -> list[Any]:
@@ -26,15 +26,15 @@ def complete_all(requests: Sequence[Request], tasks: Sequence[Task], statuses: l
     try:
         wait_all(_operations(tasks))
     except errors.Exception as error:
-        interrupted(requests, tasks, statuses, error)
-    return _collect(requests, range(len(requests)), room_for(statuses, len(requests)))
+        end_incomplete(requests, tasks, statuses, error)
+    return _collect(requests, range(len(requests)), statuses_for(statuses, len(requests)))
 
 
 def _operations(tasks: Iterable[Task]) -> list[Operation]:
     return [task.operation for task in tasks if task.active and task.operation is not None]
 
 
-def interrupted(
+def end_incomplete(
     requests: Sequence[Request], tasks: Sequence[Task], statuses: list[Status] | None, cause: errors.Exception
 ) -> NoReturn:
     """End a call for requests of which some cannot complete before a failure is acknowledged.
@@ -44,9 +44,9 @@ def interrupted(
     done = [task.is_done() for task in tasks]
     wait_all(_operations(task for task, is_done in zip(tasks, done, strict=True) if is_done))
     guard = current.running().rank.mpi.fabric.guard
-    room = room_for(statuses, len(requests))
+    slots = statuses_for(statuses, len(requests))
     for i, (request, task) in enumerate(zip(requests, tasks, strict=True)):
-        status = room[i] if room is not None else None
+        status = slots[i] if slots is not None else None
         code = c.SUCCESS
         if not done[i]:
             code = c.ERR_PENDING if guard.pending(task.operation) is None else c.ERR_PROC_FAILED_PENDING
@@ -66,9 +66,9 @@ def complete_some(
     """Complete the active requests that are done; return their indices and outcomes."""
     done = [index for index in active if requests[index]._task().is_done()]
     if done and open_wait is not None:
-        open_wait.settle(sum(1 << index for index in done))
+        open_wait.record(sum(1 << index for index in done))
     wait_all([op for index in done if (op := requests[index]._task().operation) is not None])
-    return done, _collect(requests, done, room_for(statuses, len(done)))
+    return done, _collect(requests, done, statuses_for(statuses, len(done)))
 
 
 def _collect(requests: Sequence[Request], indices: Sequence[int], statuses: Sequence[Status] | None) -> list[Any]:
@@ -89,7 +89,7 @@ def _collect(requests: Sequence[Request], indices: Sequence[int], statuses: Sequ
     return results
 
 
-def room_for(statuses: Sequence[Status] | None, count: int) -> Sequence[Status] | None:
+def statuses_for(statuses: Sequence[Status] | None, count: int) -> Sequence[Status] | None:
     """Return statuses for all requests: a list is extended in place as in mpi4py, other sequences are copied."""
     if statuses is None or len(statuses) >= count:
         return statuses

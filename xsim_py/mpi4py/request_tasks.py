@@ -17,7 +17,7 @@ from xsim_py.process.output.tracebacks import report
 
 from .status import Status
 
-__all__ = ["GeneralizedOperation", "PartitionedTask", "Task", "empty"]
+__all__ = ["GeneralizedOperation", "PartitionedTask", "Task", "set_empty"]
 
 
 class Task:
@@ -64,7 +64,7 @@ class Task:
         """After completion: fill the status, deliver the data, report errors, and return the result."""
         operation = self.operation
         if not self.active:
-            empty(status)
+            set_empty(status)
             return None
         if operation is not None and operation.error is not None:
             return self._failed(operation, status)
@@ -74,14 +74,14 @@ class Task:
             return self._background(operation, status)
         if isinstance(operation, GeneralizedOperation):
             return operation.outcome(status)
-        empty(status)
+        set_empty(status)
         if operation is not None and self.finish is not None:
             return self.finish(None)
         if self.null_source and status is not None:
             status._set(c.PROC_NULL, c.ANY_TAG, 0)
         return None
 
-    def look_at(self) -> None:
+    def deliver_early(self) -> None:
         """After a successful status query: deliver the data, which completion then does not repeat."""
         operation, finish = self.operation, self.finish
         if not self.active or operation is None or operation.error is not None or finish is None:
@@ -115,7 +115,7 @@ class Task:
     def _failed(self, operation: Any, status: Status | None) -> None:
         """Raise an error that occurred in the operation, and pass it to the error handler."""
         error = operation.error
-        empty(status)
+        set_empty(status)
         comm = self.comm if self.comm is not None else getattr(operation, "comm", None)
         if isinstance(error, errors.Exception):
             if status is not None:
@@ -125,7 +125,7 @@ class Task:
         raise error
 
     def _background(self, operation: Background, status: Status | None) -> Any:
-        empty(status)
+        set_empty(status)
         message = operation.result
         if isinstance(message, Message):
             if status is not None:
@@ -178,7 +178,7 @@ class PartitionedTask(Task):
         """Return True if complete, including when all partitions have arrived and completion is the next event."""
         return super().is_done() or (self.incoming is not None and all(self.incoming.arrived))
 
-    def refuse(self) -> None:
+    def raise_error(self) -> None:
         """Raise the error that has ended the task; its completion raises it again."""
         if self.operation is not None and self.operation.error is not None:
             self._failed(self.operation, None)
@@ -195,7 +195,7 @@ def deliver(comm: Endpoint, finish: Callable[[Any], Any], message: Message) -> A
         return None
 
 
-def empty(status: Status | None) -> None:
+def set_empty(status: Status | None) -> None:
     """Fill a status as MPI does for an empty result."""
     if status is not None:
         status._set(c.ANY_SOURCE, c.ANY_TAG, 0)
@@ -224,7 +224,7 @@ class GeneralizedOperation(Operation):
         """Let the program fill the status and free its resources; return the result."""
         if status is None:
             status = Status()
-        empty(status)
+        set_empty(status)
         try:
             self.ask(status)
         finally:

@@ -14,7 +14,7 @@ from xsim_py.mpi.transport.p2p import wait
 
 from .memory import BOTTOM, BUFFER_AUTOMATIC, flat_view
 
-__all__ = ["attach", "charge_buffer", "detach", "flush", "process_owner", "room_of"]
+__all__ = ["attach", "detach", "flush", "process_owner", "reserve_space", "size_of"]
 
 _KEY = "attached buffer"
 
@@ -26,18 +26,18 @@ class _Attached:
     ----------
     buf : object
         The buffer of the program, returned on detach; None for automatic buffering, which is unlimited.
-    room_bytes : int
+    capacity_bytes : int
         The size of the buffer.
     """
 
-    __slots__ = ("buf", "room_bytes")
+    __slots__ = ("buf", "capacity_bytes")
 
-    def __init__(self, buf: Any, room_bytes: int | None) -> None:
+    def __init__(self, buf: Any, capacity_bytes: int | None) -> None:
         self.buf = buf
-        self.room_bytes = room_bytes
+        self.capacity_bytes = capacity_bytes
 
 
-def room_of(buf: Any) -> tuple[Any, int | None]:
+def size_of(buf: Any) -> tuple[Any, int | None]:
     """Return a buffer to attach, as it is returned later, and its size; None for automatic buffering."""
     if buf is None or buf is BUFFER_AUTOMATIC:
         return BUFFER_AUTOMATIC, None
@@ -49,11 +49,11 @@ def room_of(buf: Any) -> tuple[Any, int | None]:
     return buf, size_bytes
 
 
-def attach(owner: Any, buf: Any, room_bytes: int | None) -> None:
+def attach(owner: Any, buf: Any, capacity_bytes: int | None) -> None:
     """Attach a buffer to `owner` (a mailbox's table or a communicator); None as size means unlimited."""
     if owner.buffer is not None:
         fail(c.ERR_BUFFER, "a buffer is attached already")
-    owner.buffer = _Attached(buf, room_bytes)
+    owner.buffer = _Attached(buf, capacity_bytes)
 
 
 def detach(owner: Any, box: Mailbox) -> Any:
@@ -97,7 +97,7 @@ class ProcessBuffer:
         self.buffer: _Attached | None = None
 
 
-def charge_buffer(comm: Communicator, dest: int, size_bytes: int) -> None:
+def reserve_space(comm: Communicator, dest: int, size_bytes: int) -> None:
     """Reserve space for a message in the buffer that serves `comm`; ERR_BUFFER if none is attached or it is full."""
     if dest == c.PROC_NULL:
         return
@@ -109,8 +109,8 @@ def charge_buffer(comm: Communicator, dest: int, size_bytes: int) -> None:
         comm.reject(c.ERR_BUFFER, "no buffer is attached for buffered sends (MPI.Attach_buffer)")
         return
     used = sum(size + c.BSEND_OVERHEAD for size in _in_buffer(comm.box))
-    if attached.room_bytes is not None and used + size_bytes + c.BSEND_OVERHEAD > attached.room_bytes:
-        room = attached.room_bytes - used
+    if attached.capacity_bytes is not None and used + size_bytes + c.BSEND_OVERHEAD > attached.capacity_bytes:
+        room = attached.capacity_bytes - used
         needed = f"{size_bytes} bytes and {c.BSEND_OVERHEAD} of overhead"
         comm.reject(c.ERR_BUFFER, f"{needed} do not fit into the {room} that are left of the attached buffer")
 

@@ -13,7 +13,7 @@ from xsim_py.mpi.calls import begin
 from . import send_buffers
 from .commhandle import mailbox
 from .errhandler import Errhandler
-from .errhandling import BoundHandler, Erring, first_handler
+from .errhandling import BoundHandler, HasErrorHandler, first_handler
 from .group import Group, pset_name_of
 from .handle import Null
 from .info import INFO_NULL, Info, items_of
@@ -25,7 +25,7 @@ __all__ = ["SESSION_NULL", "Session"]
 _HINTS = {"thread_level": "MPI_THREAD_MULTIPLE", "mpi_memory_alloc_kinds": "mpi,system"}
 
 
-class Session(Erring):
+class Session(HasErrorHandler):
     """Session context."""
 
     __slots__ = ()
@@ -51,9 +51,11 @@ class Session(Erring):
     def Init(cls, info: Info = INFO_NULL, errhandler: Errhandler | None = None) -> Self:
         of_process_now().has_session = True
         session = sessions.SessionState(mailbox(), {**_HINTS, **items_of(info)})
-        face: Any = cls
-        given = handlers.ARE_FATAL if errhandler is None else errhandler._live()
-        session.errhandler = first_handler(face, None if given is handlers.RETURN else BoundHandler(given, face))
+        factory: Any = cls
+        handler = handlers.ARE_FATAL if errhandler is None else errhandler._live()
+        session.errhandler = first_handler(
+            factory, None if handler is handlers.RETURN else BoundHandler(handler, factory)
+        )
         return cls._make(session)
 
     def Finalize(self) -> None:
@@ -84,7 +86,7 @@ class Session(Erring):
     # --------------------------------------------------------------------------------- buffers for buffered sends
 
     def Attach_buffer(self, buf: Any) -> None:
-        send_buffers.attach(self._session, *send_buffers.room_of(buf))
+        send_buffers.attach(self._session, *send_buffers.size_of(buf))
 
     def Detach_buffer(self) -> Any:
         session = self._session
@@ -99,7 +101,7 @@ class Session(Erring):
 
     # --------------------------------------------------------------------------------------------------- errors
 
-    def _erring(self) -> sessions.SessionState:
+    def _handler_owner(self) -> sessions.SessionState:
         return self._session
 
 

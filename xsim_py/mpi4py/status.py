@@ -210,7 +210,7 @@ def _leading_bytes(core: Type, elements: int) -> int:
     """Return the packed size of the first basic elements of a datatype."""
     size_bytes = 0
     for dtype, n in core.runs() if elements else ():
-        taken = min(n, elements)
-        size_bytes += taken * dtype.itemsize
-        elements -= taken
+        used = min(n, elements)
+        size_bytes += used * dtype.itemsize
+        elements -= used
     return size_bytes

@@ -120,7 +120,7 @@ class Cartcomm(Topocomm):
         if len(remain) != self.Get_dim():
             raise ValueError(f"expecting {self.Get_dim()} items, got {len(remain)}")
         part, place, grid = self._grid().sub(comm.me, [bool(stays) for stays in remain])
-        made = self._made("Cartcomm.Sub", manage.split, part, place, "Cartcomm.Sub")
+        made = self._make_uniform("Cartcomm.Sub", manage.split, part, place, "Cartcomm.Sub")
         assert made is not None
         made.topology = grid
         return self._new(made, Cartcomm)

@@ -130,17 +130,17 @@ class Topologies(CommHandle):
 
         def create() -> Any:
             check_edges((*starts, *ends), len(comm.ranks), given)
-            return self._made(name, exchange)
+            return self._make_uniform(name, exchange)
 
         return self._new(handled(comm, create), Distgraphcomm)
 
     def Cart_map(self, dims: Sequence[int], periods: Sequence[bool] | None = None) -> int:
-        return self._place_in(_cartesian(dims, periods))
+        return self._rank_in(_cartesian(dims, periods))
 
     def Graph_map(self, index: Sequence[int], edges: Sequence[int]) -> int:
-        return self._place_in(_graph(index, edges))
+        return self._rank_in(_graph(index, edges))
 
-    def _place_in(self, topology: Cartesian | Graph) -> int:
+    def _rank_in(self, topology: Cartesian | Graph) -> int:
         comm = self._comm()
         handled(comm, topology.check, len(comm.ranks))
         return comm.me if comm.me < topology.size else c.UNDEFINED
@@ -150,6 +150,6 @@ class Topologies(CommHandle):
 
         def create() -> Any:
             topology.check(len(comm.ranks))
-            return self._made(name, manage.create_topology, members, topology, name)
+            return self._make_uniform(name, manage.create_topology, members, topology, name)
 
         return self._new(handled(comm, create), cls)

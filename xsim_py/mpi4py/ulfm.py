@@ -83,7 +83,7 @@ class FaultTolerance(CommHandle):
 
     def Ishrink(self) -> tuple[Any, Request]:
         call = repair.begin_shrink(self._comm(), "Comm.Ishrink")
-        made = self._plain()()
+        made = self._plain_class()()
 
         def finish() -> None:
             made._impl = self._repaired(call)._impl
@@ -91,9 +91,9 @@ class FaultTolerance(CommHandle):
         return made, _request(call, finish)
 
     def _repaired(self, call: repair.RepairCall) -> Any:
-        return self._plain()._welcome(repair.shrunk(call), call.comm)
+        return self._plain_class()._wrap(repair.shrunk(call), call.comm)
 
-    def _plain(self) -> Any:
+    def _plain_class(self) -> Any:
         raise NotImplementedError
 
 

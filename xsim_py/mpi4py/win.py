@@ -26,7 +26,7 @@ from .buffer_protocol import exporting
 from .bufspec import UserBuffer, message, type_of, usable
 from .comm import Intracomm
 from .commhandle import SELF
-from .errhandling import BoundHandler, Erring, Face, Reporting, first_handler
+from .errhandling import BoundHandler, HandleFactory, HasErrorHandler, Reporting, first_handler
 from .group import Group
 from .handle import Null
 from .info import INFO_NULL, Info, items_of
@@ -52,7 +52,7 @@ _HINTS = {
 
 
 @exporting
-class Win(Erring, Attributed):
+class Win(HasErrorHandler, Attributed):
     """Remote memory access context."""
 
     __slots__ = ()
@@ -107,7 +107,7 @@ class Win(Erring, Attributed):
     ) -> Self:
         size = _size(comm, size)
         window = make.create_shared(_intra(comm), "Win.Allocate_shared", size, operator.index(disp_unit))
-        return cls._hinted(window, info)
+        return cls._with_hints(window, info)
 
     @classmethod
     def Create_dynamic(cls, info: Info = INFO_NULL, comm: Intracomm = _COMM_SELF) -> Self:
@@ -118,20 +118,20 @@ class Win(Erring, Attributed):
     def _created(
         cls, name: str, flavor: int, view: memoryview, unit: int, info: Info, comm: Intracomm, origin: Any
     ) -> Self:
-        return cls._hinted(make.create(_intra(comm), name, flavor, view, operator.index(unit), origin), info)
+        return cls._with_hints(make.create(_intra(comm), name, flavor, view, operator.index(unit), origin), info)
 
     @classmethod
-    def _hinted(cls, window: Window, info: Info) -> Self:
+    def _with_hints(cls, window: Window, info: Info) -> Self:
         window.comm.info = items_of(info)
-        face: Any = Face(cls, window)
-        window.comm.errhandler = first_handler(face, BoundHandler(handlers.ARE_FATAL, face))
+        factory: Any = HandleFactory(cls, window)
+        window.comm.errhandler = first_handler(factory, BoundHandler(handlers.ARE_FATAL, factory))
         return cls._make(window)
 
     def Shared_query(self, rank: int) -> tuple[buffer, int]:
         window = self._window()
         with Reporting(window.comm):
             memory, unit = make.shared_memory(window, operator.index(rank))
-            return _shown(memory), unit
+            return _as_buffer(memory), unit
         return buffer(), 0
 
     def Attach(self, memory: Any) -> None:
@@ -185,7 +185,7 @@ class Win(Erring, Attributed):
     info = attribute(Get_info, Set_info)
 
     def tomemory(self) -> buffer:
-        return _shown(self._window().memory)
+        return _as_buffer(self._window().memory)
 
     # --------------------------------------------------------------------------------------------- attributes
 
@@ -222,11 +222,11 @@ class Win(Erring, Attributed):
 
     # ------------------------------------------------------------------------------------------------- errors
 
-    def _erring(self) -> Communicator:
+    def _handler_owner(self) -> Communicator:
         return self._window().comm
 
-    def _face(self) -> Face:
-        return Face(type(self), self._window())
+    def _handle_factory(self) -> HandleFactory:
+        return HandleFactory(type(self), self._window())
 
     # ---------------------------------------------------------------------------------------------- operations
 
@@ -287,7 +287,7 @@ class Win(Erring, Attributed):
         into = _message(result, target_rank, writable=True)
         if target_rank == c.PROC_NULL:
             return
-        _single(origin=source, result=into)
+        _check_single(origin=source, result=into)
         where = source.datatype, operator.index(target_disp), 1
         with Reporting(window.comm):
             if not source.datatype.is_predefined:
@@ -303,7 +303,7 @@ class Win(Erring, Attributed):
         into = _message(result, target_rank, writable=True)
         if target_rank == c.PROC_NULL:
             return
-        _single(origin=source, compare=wanted, result=into)
+        _check_single(origin=source, compare=wanted, result=into)
         where = source.datatype, operator.index(target_disp), 1
         with Reporting(window.comm):
             data, expected = source.pack(), wanted.pack()
@@ -312,24 +312,24 @@ class Win(Erring, Attributed):
     # ---------------------------------------------------------------------------------------- with a request
 
     def Rput(self, origin: Any, target_rank: int, target: Any = None) -> Request:
-        return self._request_leaving(self._put(origin, target_rank, target, "Win.Rput"), "Win.Rput")
+        return self._origin_request(self._put(origin, target_rank, target, "Win.Rput"), "Win.Rput")
 
     def Rget(self, origin: Any, target_rank: int, target: Any = None) -> Request:
-        return self._request_arriving(self._get(origin, target_rank, target, "Win.Rget"), "Win.Rget")
+        return self._result_request(self._get(origin, target_rank, target, "Win.Rget"), "Win.Rget")
 
     def Raccumulate(self, origin: Any, target_rank: int, target: Any = None, op: Op = _SUM) -> Request:
         left_ps = self._accumulate(origin, target_rank, target, op, "Win.Raccumulate")
-        return self._request_leaving(left_ps, "Win.Raccumulate")
+        return self._origin_request(left_ps, "Win.Raccumulate")
 
     def Rget_accumulate(self, origin: Any, result: Any, target_rank: int, target: Any = None, op: Op = _SUM) -> Request:
         transfer = self._fetch(origin, result, target_rank, target, op, "Win.Rget_accumulate")
-        return self._request_arriving(transfer, "Win.Rget_accumulate")
+        return self._result_request(transfer, "Win.Rget_accumulate")
 
-    def _request_leaving(self, left_ps: int, call: str) -> Request:
+    def _origin_request(self, left_ps: int, call: str) -> Request:
         window = self._window()
         return Request._make(Task(operate.departure_of(window, left_ps, call), comm=window.comm))
 
-    def _request_arriving(self, transfer: Transfer | None, call: str) -> Request:
+    def _result_request(self, transfer: Transfer | None, call: str) -> Request:
         """Return the request of an operation that fetches data; an error goes to the window's handler."""
         window = self._window()
         operation = None
@@ -409,7 +409,7 @@ def _size(comm: Intracomm, size: int) -> int:
     return size
 
 
-def _shown(memory: memoryview) -> buffer:
+def _as_buffer(memory: memoryview) -> buffer:
     """Return memory as the program sees it."""
     return buffer(memory) if len(memory) else buffer()
 
@@ -443,7 +443,7 @@ def place_in_target(origin: UserBuffer, target: Any) -> tuple[Type, int, int]:
     return datatype, operator.index(target), count
 
 
-def _single(**messages: UserBuffer) -> None:
+def _check_single(**messages: UserBuffer) -> None:
     """Check that all of these are one element of the same type."""
     origin = messages["origin"]
     for name, found in messages.items():

@@ -12,7 +12,7 @@ from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi4py import collective_calls
 from xsim_py.mpi4py.collective_plans import Plan
 from xsim_py.mpi4py.object_context import ObjectContext
-from xsim_py.mpi4py.options import taken
+from xsim_py.mpi4py.options import current_options
 from xsim_py.process.ranks import current
 from xsim_py.process.ranks.patches import Patches
 
@@ -58,7 +58,7 @@ def run(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) ->
         not_covered(name if comm.local is None else f"{name} on an intercommunicator")
     alias = alias_of(comm)
     alias.settle()  # it uses the root of the previous call
-    if operation in _ON_DUPLICATES and comm.object_context is None and taken().fast_reduce:
+    if operation in _ON_DUPLICATES and comm.object_context is None and current_options().fast_reduce:
         _duplicate_below(alias, name)
     if layer.settings.group is not None and operation in hierarchy.OPERATIONS:
         result = hierarchy.run(alias, layer.settings.group, plan, name, operation, args)

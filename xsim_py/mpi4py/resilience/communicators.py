@@ -15,7 +15,7 @@ from xsim_py.mpi.comm import Communicator, derive_cid, shared_context
 from xsim_py.mpi4py.group import Group
 from xsim_py.mpi4py.info import INFO_NULL, Info
 from xsim_py.mpi4py.management import Management
-from xsim_py.mpi4py.plain_arguments import taking
+from xsim_py.mpi4py.plain_arguments import converting
 from xsim_py.process.ranks.patches import Patches
 
 from .alias import adopt, alias_of, drop_alias, is_about_failures, not_covered, raise_to, tried
@@ -46,7 +46,7 @@ def split(self: Any, color: int = 0, key: int = 0) -> Any:
     if color < 0 and color != c.UNDEFINED:
         comm.fail(c.ERR_ARG, f"color {color} is negative")
     made = alias_of(comm).together(lambda inner: manage.split(inner, color, key))
-    return self._new(made, self._plain())
+    return self._new(made, self._plain_class())
 
 
 def split_type(self: Any, split_type: int, key: int = 0, info: Info = INFO_NULL) -> Any:
@@ -54,10 +54,10 @@ def split_type(self: Any, split_type: int, key: int = 0, info: Info = INFO_NULL)
     comm = _check_intra(self._comm(), "Comm.Split_type")
 
     def act(inner: Communicator) -> Communicator | None:
-        made = _split_type(self._plain()._make(inner), split_type, key, info)
+        made = _split_type(self._plain_class()._make(inner), split_type, key, info)
         return made._comm() if made else None
 
-    return self._new(alias_of(comm).together(act), self._plain())
+    return self._new(alias_of(comm).together(act), self._plain_class())
 
 
 def create(self: Any, group: Group) -> Any:
@@ -72,7 +72,7 @@ def create(self: Any, group: Group) -> Any:
             return None
         return manage.create(inner, alive)
 
-    return self._new(alias_of(comm).together(act), self._plain())
+    return self._new(alias_of(comm).together(act), self._plain_class())
 
 
 def free(self: Any) -> None:
@@ -108,4 +108,4 @@ def install_communicators(patches: Patches) -> None:
         ("Disconnect", disconnect),
     ):
         function.__name__ = name
-        patches.set(Management, name, taking(function))
+        patches.set(Management, name, converting(function))

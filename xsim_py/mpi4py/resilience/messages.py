@@ -17,7 +17,7 @@ from xsim_py.mpi.failures.guard import FailureGuard
 from xsim_py.mpi.transport import p2p as transport
 from xsim_py.mpi.transport.message import EAGER, Message, Send
 from xsim_py.mpi4py import p2p, probes
-from xsim_py.mpi4py.request_tasks import Task, empty
+from xsim_py.mpi4py.request_tasks import Task, set_empty
 from xsim_py.mpi4py.status import Status
 from xsim_py.process.ranks.patches import Patches
 
@@ -65,17 +65,17 @@ def receive(comm: Any, source: int, tag: int, cid: int, name: str, note: Any = N
     return found or Message(0, cid, _NULL, c.ANY_TAG, b"", 0, EAGER, 0, comm.me, comm.me, 0, 0, None)
 
 
-def probe(comm: Any, source: int, tag: int, status: Status | None, name: str, *, take: bool) -> Any:
+def probe(comm: Any, source: int, tag: int, status: Status | None, name: str, *, matched: bool) -> Any:
     """Wait for a message; find ``PROC_NULL`` instead if the sender has failed."""
-    found = _looked(comm, source, name, partial(_probe, take=take), comm, source, tag, status, name)
+    found = _looked(comm, source, name, partial(_probe, matched=matched), comm, source, tag, status, name)
     return _nothing(status) if found is None else found
 
 
-def iprobe(comm: Any, source: int, tag: int, status: Status | None, *, take: bool) -> Any:
+def iprobe(comm: Any, source: int, tag: int, status: Status | None, *, matched: bool) -> Any:
     """Look for a message; find ``PROC_NULL`` instead if the sender has failed."""
 
     def look() -> tuple[Any]:
-        return (_iprobe(comm, source, tag, status, take=take),)  # which may be None
+        return (_iprobe(comm, source, tag, status, matched=matched),)  # which may be None
 
     found = _looked(comm, source, "Comm.Iprobe", look)
     if found is None:
@@ -130,7 +130,7 @@ class ForgivingTask(Task):
         if not isinstance(error, errors.Exception) or not is_failure(error):
             super()._failed(operation, status)
             return
-        empty(status)
+        set_empty(status)
         is_send = isinstance(operation, Send) or self.finish is None
         _do_without(comm, "send" if is_send else "recv", getattr(operation, "name", "a request"), error)
         if not is_send:

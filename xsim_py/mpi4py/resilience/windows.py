@@ -19,7 +19,7 @@ from xsim_py.mpi.rma import synchronise as order
 from xsim_py.mpi.rma.service import windows_of
 from xsim_py.mpi.rma.window import Window
 from xsim_py.mpi4py import win
-from xsim_py.mpi4py.plain_arguments import taking
+from xsim_py.mpi4py.plain_arguments import converting
 from xsim_py.mpi4py.win import Win
 from xsim_py.process.ranks.patches import Patches
 
@@ -129,7 +129,7 @@ def _created(cls: Any, name: str, flavor: int, view: Any, unit: int, info: Any, 
     made = alias.together(lambda inner: make.create(inner, name, flavor, view, operator.index(unit), origin))
     assert made is not None
     _remade()[made] = Remade(alias, made, alias.inner)
-    return cls._hinted(made, info)
+    return cls._with_hints(made, info)
 
 
 def put(self: Any, origin: Any, target_rank: int, target: Any = None) -> None:
@@ -178,5 +178,5 @@ def install_windows(patches: Patches) -> None:
     patches.set(Win, "_created", classmethod(_created))
     for name, function in (("Put", put), ("Get", get), ("Fence", fence), ("Free", free)):
         function.__name__ = name
-        patches.set(Win, name, taking(function))
+        patches.set(Win, name, converting(function))
     keep_group(patches, Win, lambda self: _remade()[self._window()].alias)

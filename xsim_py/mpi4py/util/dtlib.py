@@ -184,30 +184,30 @@ def _pair(core: Type) -> Any:
     return np.dtype([(f"f{i}", core.dtype[i]) for i in range(2)], align=True)
 
 
-def _struct(core: Type, whole: Type) -> Any:
+def _struct(core: Type, resized: Type) -> Any:
     """Return the numpy dtype of a struct, ``core``, with the extent of ``whole``: itself, or it resized."""
     types, params = core.recipe.types, core.recipe.params
     if _np_dtype is None or not SHARED.issuperset(types):
-        return _struct_fields(core, whole)
-    key = (core is whole, whole.extent, *params["blocklengths"], *params["displacements"], *types)
+        return _struct_fields(core, resized)
+    key = (core is resized, resized.extent, *params["blocklengths"], *params["displacements"], *types)
     found = _struct_dtypes.get(key)
     if found is None:
         if len(_struct_dtypes) >= _MOST:
             _struct_dtypes.clear()
-        found = _struct_dtypes[key] = _struct_fields(core, whole)
+        found = _struct_dtypes[key] = _struct_fields(core, resized)
     return found.newbyteorder("=")  # a copy: its owner may rename the fields
 
 
 _struct_dtypes: dict[tuple[Any, ...], Any] = {}
 
 
-def _struct_fields(core: Type, whole: Type) -> Any:
+def _struct_fields(core: Type, resized: Type) -> Any:
     params = core.recipe.params
     formats = [
         _dtype_of(old) if n == 1 else (_dtype_of(old), n)
         for n, old in zip(params["blocklengths"], params["datatypes"], strict=True)
     ]
-    return _fields(formats, params["displacements"], _is_aligned(core) and _is_aligned(whole), whole.extent)
+    return _fields(formats, params["displacements"], _is_aligned(core) and _is_aligned(resized), resized.extent)
 
 
 def _fields(formats: list[Any], offsets: list[int], aligned: bool, itemsize: int | None = None) -> Any:
