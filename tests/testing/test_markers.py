@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.testing.running import SUITES, run
-from xsim_py.testing.markers import WITHOUT_MPI, Wish, wish_of
+from xsim_py.testing.markers import WITHOUT_MPI, RankRequest, request_of
 
 ALL = frozenset(("parallel", "mpi", "mpi(ranks)"))
 
@@ -21,8 +21,8 @@ class Node:
         return self.marks
 
 
-def wish(*marks: pytest.Mark, **options: Any) -> Wish | None:
-    return wish_of(Node(*marks), **{"usual": (), "foreign": ALL, "with_mpi": True, **options})
+def wish(*marks: pytest.Mark, **options: Any) -> RankRequest | None:
+    return request_of(Node(*marks), **{"default": (), "foreign": ALL, "with_mpi": True, **options})
 
 
 def said(name: str, *args: Any, **kwargs: Any) -> pytest.Mark:
@@ -92,7 +92,7 @@ def test_the_nearest_mark_counts_and_other_marks_do_not():
 
 @pytest.mark.parametrize(("name", "ranks"), [("ranks", (5, 6)), ("mpi", (5, 6)), ("parallel", (3,))])
 def test_what_the_command_line_says_holds_for_marks_that_leave_it_open(name: str, ranks: tuple[int, ...]):
-    found = wish(said(name), usual=(5, 6))
+    found = wish(said(name), default=(5, 6))
     assert found is not None
     assert found.ranks == ranks
 

@@ -19,7 +19,7 @@ def test_the_plugin_costs_next_to_nothing_where_nobody_asks_for_it():
     loaded = {
         name for name in done.stdout.split() if name.partition(".")[0] in ("xsim_py", "numpy", "simpy", "greenlet")
     }
-    modules = ("", *(f".testing{name}" for name in ("", ".alone", ".chosen_checks", ".markers", ".plugin")))
+    modules = ("", *(f".testing{name}" for name in ("", ".single_rank", ".check_option", ".markers", ".plugin")))
     assert loaded == {f"xsim_py{name}" for name in modules}
 
 

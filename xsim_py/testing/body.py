@@ -22,10 +22,10 @@ from xsim_py.process.ranks.rank import Rank
 
 from .copies import Copies
 from .debugging import debugger_of
-from .drawn import Alone, Examples, draw_alike
-from .handed_over import Snapshot, apply, cells_of
-from .holding import PATIENCE_PS, Holding
-from .rank_fixtures import Fixtures, Outside, Owner, is_of_plugin
+from .examples import Examples, PartialFailure, draw_same_examples
+from .outside_changes import Snapshot, apply_changes, cells_of
+from .rank_fixtures import Fixtures, OutsideSetup, Owner, is_of_plugin
+from .rank_waits import MAX_WAIT_PS, RankWaits
 
 _STALLED = 3
 _STACKS = ExitStack.close.__code__.co_filename
@@ -74,7 +74,7 @@ class Body(FoundInRanks):
         self._seed = seed
         self._names = _names_of(item)
         self._begun: list[Rank] = []
-        self._examples = Examples(Holding(self))
+        self._examples = Examples(RankWaits(self))
         shared = [handler for handler in logging.getLogger().handlers if isinstance(handler, LogCaptureHandler)]
         self._log = shared, logging.getLogger().level
 
@@ -85,8 +85,8 @@ class Body(FoundInRanks):
         closures = {
             name: cells_of(defs[name][-1].func) for name in self._inside if name.startswith(("_xunit", "_unittest"))
         }
-        left_out = {*self._inside, "request"}
-        values = {name: value for name, value in item.funcargs.items() if name not in left_out}
+        skipped = {*self._inside, "request"}
+        values = {name: value for name, value in item.funcargs.items() if name not in skipped}
         params = getattr(getattr(item, "callspec", None), "params", {})
         instance = {} if item.cls is None else vars(item.instance)
         self._is_private = is_private
@@ -110,28 +110,28 @@ class Body(FoundInRanks):
 
     def __call__(self) -> None:
         """Run the test in the running rank."""
-        noted, stack = len(self.raised), ExitStack()
+        errors_before, stack = len(self.raised), ExitStack()
         self._begun.append(current.rank())
-        with self._noting("setup"):
+        with self._recording("setup"):
             for handler in self._log[0]:
                 logging.getLogger().addHandler(handler)
             logging.getLogger().setLevel(self._log[1])
             owner, fixtures = self._set_up(stack)
-            with self._noting("call"):
+            with self._recording("call"):
                 self._run(owner, fixtures)
-        self.passed += noted == len(self.raised)
+        self.passed += errors_before == len(self.raised)
         # Teardown may wait for ranks that wait for this one, so its exception is recorded before.
-        with self._noting("teardown"):
+        with self._recording("teardown"):
             stack.close()
 
     @contextmanager
-    def _noting(self, when: str) -> Iterator[None]:
+    def _recording(self, when: str) -> Iterator[None]:
         """Record an exception raised in this block, and continue after it."""
         fiber = current.running()
         try:
             yield
         except BaseException as raised:
-            error = raised.error if isinstance(raised, Alone) else raised
+            error = raised.error if isinstance(raised, PartialFailure) else raised
             without_simulator(error)
             while error.__traceback__ is not None and error.__traceback__.tb_frame.f_code.co_filename == _STACKS:
                 error.__traceback__ = error.__traceback__.tb_next
@@ -139,25 +139,25 @@ class Body(FoundInRanks):
             fiber.rank.shard.control.breaks_off(fiber.rank.number)
             if len(self.raised) == 1:
                 self._debug(error)
-                self._limit_patience(fiber, error)
+                self._limit_wait(fiber, error)
             # Quitting a debugger leaves it suspended, for this rank only.
             self._item.config.pluginmanager.getplugin("capturemanager").resume_global_capture()
 
     def _set_up(self, stack: ExitStack) -> tuple[Owner, Fixtures]:
         """Set up the test in the running rank; `stack` tears it down."""
         module = import_module(self._names[0])
-        apply(self._changes.get())
+        apply_changes(self._changes.get())
         outside: dict[str, dict[str, Any]] = {kind: {} for kind in _TITLES}
         for (kind, name), value in self._outside.get().items():
             outside[kind][name] = value
         owner = self._owner(module, outside["instance"])
-        fixtures = Fixtures(self._item, owner, Outside(**outside, copied=self._copied), stack)
+        fixtures = Fixtures(self._item, owner, OutsideSetup(**outside, copied=self._copied), stack)
         for name in self._inside:
             fixtures.value(name)
         return owner, fixtures
 
     def _run(self, owner: Owner, fixtures: Fixtures) -> None:
-        draw_alike(owner.function, self._seed, self._examples)
+        draw_same_examples(owner.function, self._seed, self._examples)
         if isinstance(owner.instance, unittest.TestCase):
             _run_test_case(owner.instance)
             return
@@ -181,17 +181,17 @@ class Body(FoundInRanks):
             except pytest.exit.Exception as quitting:
                 self._item.session.shouldstop = str(quitting)
 
-    def _limit_patience(self, fiber: Fiber, error: BaseException) -> None:
+    def _limit_wait(self, fiber: Fiber, error: BaseException) -> None:
         """End the job if other ranks continue for long after the first exception."""
-        rank, said = fiber.rank, f"rank {fiber.rank.number} raised {type(error).__name__}"
-        time_ps = fiber.clock_ps + PATIENCE_PS
+        rank, text = fiber.rank, f"rank {fiber.rank.number} raised {type(error).__name__}"
+        time_ps = fiber.clock_ps + MAX_WAIT_PS
 
-        def look(_: object) -> None:
+        def check_others(_: object) -> None:
             if any(other.exit_status is None and other.fiber.waiting is UNTIL for other in self._begun):
-                announce(rank, time_ps, _STALLED, said, mismatch=True)
+                announce(rank, time_ps, _STALLED, text, mismatch=True)
 
         rank.key += 1
-        rank.shard.kernel.post(time_ps, rank.key, look, self)
+        rank.shard.kernel.post(time_ps, rank.key, check_others, self)
 
     def _owner(self, module: Any, attributes: dict[str, Any]) -> Owner:
         """Return the rank's own module, class, instance and function of the test."""
@@ -220,27 +220,27 @@ class _Result(unittest.TestResult):
         super().__init__()
         self.error: BaseException | None = None
 
-    def _take(self, error: BaseException) -> None:
+    def _record(self, error: BaseException) -> None:
         if self.error is None or isinstance(self.error, pytest.skip.Exception):
             self.error = error
 
     def addError(self, test: Any, err: Any) -> None:  # noqa: N802 - unittest's name
-        self._take(err[1])
+        self._record(err[1])
 
     addFailure = addError  # noqa: N815
 
     def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:  # noqa: N802
         if err is not None:
-            self._take(err[1])
+            self._record(err[1])
 
     def addSkip(self, test: Any, reason: str) -> None:  # noqa: N802
-        self._take(pytest.skip.Exception(reason, _use_item_location=True))
+        self._record(pytest.skip.Exception(reason, _use_item_location=True))
 
     def addExpectedFailure(self, test: Any, err: Any) -> None:  # noqa: N802
-        self._take(pytest.xfail.Exception(""))
+        self._record(pytest.xfail.Exception(""))
 
     def addUnexpectedSuccess(self, test: Any) -> None:  # noqa: N802
-        self._take(pytest.fail.Exception("Unexpected success", pytrace=False))
+        self._record(pytest.fail.Exception("Unexpected success", pytrace=False))
 
 
 def _run_test_case(test: unittest.TestCase) -> None:

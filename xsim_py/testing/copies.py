@@ -39,13 +39,13 @@ def _package(kind: type) -> str:
     return str(kind.__module__).partition(".")[0]
 
 
-class _AsItIs(NamedTuple):
+class _Reference(NamedTuple):
     """An object that is kept whole."""
 
     thing: Any
 
 
-def _itself(thing: Any) -> Any:
+def _identity(thing: Any) -> Any:
     return thing
 
 
@@ -64,7 +64,7 @@ def _new_rlock() -> Any:
 _LOCKS = {type(threading.Lock()): _new_lock, type(threading.RLock()): _new_rlock}
 
 
-class _Taker(pickle.Pickler):
+class _RankPickler(pickle.Pickler):
     """A pickler that keeps shareable and uncopyable objects whole."""
 
     def __init__(self, file: io.BytesIO, is_private: Callable[[str], bool], shared: Collection[int]) -> None:
@@ -74,7 +74,7 @@ class _Taker(pickle.Pickler):
         arrays = sys.modules.get("numpy")
         self._array: Any = None if arrays is None else arrays.ndarray
         self._mapped: Any = () if arrays is None else arrays.memmap
-        self.kept: list[Any] = []
+        self.references: list[Any] = []
         self.uncopied: list[str] = []
         """The classes of uncopied objects, since this was emptied."""
 
@@ -83,14 +83,14 @@ class _Taker(pickle.Pickler):
         kind = type(thing)
         if kind in _PLAIN:
             return None
-        if kind is _AsItIs:
+        if kind is _Reference:
             thing = thing.thing
-        elif not (id(thing) in self._shared or self._stays(thing, kind)):
+        elif not (id(thing) in self._shared or self._is_shareable(thing, kind)):
             return None
-        self.kept.append(thing)
-        return len(self.kept) - 1
+        self.references.append(thing)
+        return len(self.references) - 1
 
-    def _stays(self, thing: Any, kind: type) -> bool:
+    def _is_shareable(self, thing: Any, kind: type) -> bool:
         """Return True if ranks may share an object: it is immutable or belongs to pytest."""
         if isinstance(thing, type | FunctionType):
             return not (self._is_private(str(thing.__module__)) and _is_found(thing, thing.__qualname__))
@@ -113,26 +113,26 @@ class _Taker(pickle.Pickler):
         if type(thing) is MappingProxyType:
             return MappingProxyType, (dict(thing),)
         if type(thing) is self._array and not thing.dtype.hasobject:
-            return deepcopy, (_AsItIs(thing),)  # directly from the existing array
+            return deepcopy, (_Reference(thing),)  # directly from the existing array
         try:
             how = dispatch_table.get(type(thing))
             made: Any = thing.__reduce_ex__(pickle.HIGHEST_PROTOCOL) if how is None else how(thing)
         except Exception:  # of any class
-            return self.otherwise(thing)
+            return self.by_deepcopy(thing)
         if isinstance(made, str):
-            return made if _is_found(thing, made) else (_itself, (_AsItIs(thing),))
+            return made if _is_found(thing, made) else (_identity, (_Reference(thing),))
         if made[0] is newobj and thing.__class__ is not type(thing):  # as of mocks; `pickle` rejects that
             return _new, *made[1:]
         return made
 
-    def otherwise(self, thing: Any) -> Any:
+    def by_deepcopy(self, thing: Any) -> Any:
         """Return the reconstruction of an object that cannot be taken apart."""
         try:
             deepcopy(thing)
         except Exception:
             self.uncopied.append(type(thing).__name__)
-            return _itself, (_AsItIs(thing),)
-        return deepcopy, (_AsItIs(thing),)
+            return _identity, (_Reference(thing),)
+        return deepcopy, (_Reference(thing),)
 
 
 def _is_found(thing: Any, names: str) -> bool:
@@ -143,14 +143,14 @@ def _is_found(thing: Any, names: str) -> bool:
         return False
 
 
-class _Maker(pickle.Unpickler):
-    def __init__(self, text: bytes, kept: list[Any]) -> None:
+class _RankUnpickler(pickle.Unpickler):
+    def __init__(self, text: bytes, references: list[Any]) -> None:
         super().__init__(io.BytesIO(text))
-        self._kept = kept
+        self._references = references
 
     def persistent_load(self, number: int) -> Any:
         """Return the object kept under that number, for `pickle.Unpickler`."""
-        return self._kept[number]
+        return self._references[number]
 
 
 class Copies:
@@ -176,51 +176,51 @@ class Copies:
     ) -> None:
         self._names = list(values)
         self.uncopied: dict[Any, list[str]] = {}
-        whole: set[Any] = set()
+        deepcopied: set[Any] = set()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # iterators of `itertools`
-            while (failed := self._take(values, is_private, set(map(id, shared)), whole)) is not None:
-                whole.add(failed)
+            while (failed := self._pickle(values, is_private, set(map(id, shared)), deepcopied)) is not None:
+                deepcopied.add(failed)
 
-    def _take(self, values: Mapping[Any, Any], is_private: Any, shared: set[int], whole: set[Any]) -> Any:
+    def _pickle(self, values: Mapping[Any, Any], is_private: Any, shared: set[int], deepcopied: set[Any]) -> Any:
         """Take the values apart; return the name of one that cannot be taken apart or reconstructed."""
         file = io.BytesIO()
-        taker = _Taker(file, is_private, shared)
+        pickler = _RankPickler(file, is_private, shared)
         self.uncopied.clear()
         for name, value in values.items():
             try:
-                taker.dump(_Otherwise(taker, value) if name in whole else value)
+                pickler.dump(_ByDeepcopy(pickler, value) if name in deepcopied else value)
             except Exception:  # including exceptions of the program's classes
                 return name
-            if taker.uncopied:
-                self.uncopied[name], taker.uncopied = taker.uncopied, []
-        self._text, self._kept = file.getvalue(), taker.kept
-        return self._try(whole)
+            if pickler.uncopied:
+                self.uncopied[name], pickler.uncopied = pickler.uncopied, []
+        self._text, self._references = file.getvalue(), pickler.references
+        return self._check(deepcopied)
 
-    def _try(self, whole: set[Any]) -> Any:
+    def _check(self, deepcopied: set[Any]) -> Any:
         """Make the copies once, as a check."""
-        maker = _Maker(self._text, self._kept)
+        unpickler = _RankUnpickler(self._text, self._references)
         for name in self._names:
             try:
-                maker.load()
+                unpickler.load()
             except Exception:
-                if name in whole:
+                if name in deepcopied:
                     raise
                 return name
         return None
 
     def get(self) -> dict[Any, Any]:
         """Make the copies for the running rank."""
-        maker = _Maker(self._text, self._kept)
-        return {name: maker.load() for name in self._names}
+        unpickler = _RankUnpickler(self._text, self._references)
+        return {name: unpickler.load() for name in self._names}
 
 
-class _Otherwise:
+class _ByDeepcopy:
     """A value that `pickle` could not take apart completely."""
 
-    def __init__(self, taker: _Taker, value: Any) -> None:
-        self._how = taker, value
+    def __init__(self, pickler: _RankPickler, value: Any) -> None:
+        self._how = pickler, value
 
     def __reduce__(self) -> Any:
-        taker, value = self._how
-        return taker.otherwise(value)
+        pickler, value = self._how
+        return pickler.by_deepcopy(value)

@@ -29,13 +29,13 @@ _NOT_OF_TESTS = {
     **dict.fromkeys(("program", "args", "kind", "ranks", "label", "stdout", "stderr", "progress"), _OF_PLUGIN),
     "isolation": "the ranks of a test live in the process of pytest",
 }
-_NO_TEXT = "the mark {} takes {}"
+_BAD_VALUE = "the mark {} takes {}"
 
 WITHOUT_MPI = "need --with-mpi option to run"
 TOO_FEW = "Test requires {} MPI processes, only {} MPI processes specified, skipping test"
 
 
-class Wish(NamedTuple):
+class RankRequest(NamedTuple):
     """The numbers of ranks that a test requests, with its options.
 
     Attributes
@@ -48,7 +48,7 @@ class Wish(NamedTuple):
         Name of the test parameter for several numbers, as in the mark's own plugin.
     label : str
         Prefix of the number in a test's name, if there are several.
-    least : int or None
+    minimum : int or None
         The minimum number of ranks, without a maximum; None if the test runs on exactly these numbers.
     skip : str
         Reason to skip the test; usually empty.
@@ -58,7 +58,7 @@ class Wish(NamedTuple):
     options: dict[str, Any]
     parameter: str = _PARAMETER
     label: str = "ranks"
-    least: int | None = None
+    minimum: int | None = None
     skip: str = ""
 
     def numbers(self, item: Any) -> tuple[int, ...]:
@@ -67,14 +67,14 @@ class Wish(NamedTuple):
         return (params[self.parameter],) if self.parameter in params else self.ranks
 
 
-def wish_of(node: Any, *, usual: tuple[int, ...], foreign: frozenset[str], with_mpi: bool) -> Wish | None:
+def request_of(node: Any, *, default: tuple[int, ...], foreign: frozenset[str], with_mpi: bool) -> RankRequest | None:
     """Return the ranks requested by the marks of a test; None if it has no such mark.
 
     Parameters
     ----------
     node : pytest.Item or the definition of a test function
         Its nearest mark counts, so that one of a class or module is a default.
-    usual : tuple of int
+    default : tuple of int
         Default for tests without a number; may be empty.
     foreign : frozenset of str
         The marks of other plugins that this plugin handles.
@@ -83,15 +83,15 @@ def wish_of(node: Any, *, usual: tuple[int, ...], foreign: frozenset[str], with_
     """
     for mark in node.iter_markers():
         if mark.name == "ranks":
-            return Wish(_numbers(mark, mark.args or usual or (DEFAULT_RANKS,)), _options(mark))
+            return RankRequest(_numbers(mark, mark.args or default or (DEFAULT_RANKS,)), _options(mark))
         if mark.name == "parallel" and mark.name in foreign:
             return _parallel(mark)
         if mark.name == "mpi" and "ranks" in mark.kwargs and "mpi(ranks)" in foreign:
             return _isolated(mark)
         if mark.name == "mpi" and "ranks" not in mark.kwargs and "mpi" in foreign:
-            return _at_least(mark, usual, with_mpi)
+            return _at_least(mark, default, with_mpi)
     if with_mpi and "mpi" in foreign and any(mark.name == "mpi_xfail" for mark in node.iter_markers()):
-        return Wish(usual or (DEFAULT_RANKS,), {}, least=1)
+        return RankRequest(default or (DEFAULT_RANKS,), {}, minimum=1)
     return None
 
 
@@ -110,38 +110,38 @@ def _options(mark: pytest.Mark) -> dict[str, Any]:
     return dict(mark.kwargs)
 
 
-def _parallel(mark: pytest.Mark) -> Wish:
+def _parallel(mark: pytest.Mark) -> RankRequest:
     if len(mark.args) + len(mark.kwargs) > 1 or mark.kwargs.keys() - {"nprocs"}:
-        raise pytest.UsageError(_NO_TEXT.format("parallel", "one number of ranks, or a list of some"))
-    told = mark.args or tuple(mark.kwargs.values()) or (_DEFAULT_PARALLEL,)
-    return Wish(_numbers(mark, told), {}, parameter="_nprocs", label="nprocs=")
+        raise pytest.UsageError(_BAD_VALUE.format("parallel", "one number of ranks, or a list of some"))
+    values = mark.args or tuple(mark.kwargs.values()) or (_DEFAULT_PARALLEL,)
+    return RankRequest(_numbers(mark, values), {}, parameter="_nprocs", label="nprocs=")
 
 
-def _isolated(mark: pytest.Mark) -> Wish:
+def _isolated(mark: pytest.Mark) -> RankRequest:
     options: dict[str, Any] = {}
     timeout, unit = mark.kwargs.get("timeout"), mark.kwargs.get("unit", "s")
     if unit not in tuple(_UNITS):
-        raise pytest.UsageError(_NO_TEXT.format("mpi", f"a unit among {', '.join(map(repr, _UNITS))}, not {unit!r}"))
+        raise pytest.UsageError(_BAD_VALUE.format("mpi", f"a unit among {', '.join(map(repr, _UNITS))}, not {unit!r}"))
     if timeout is not None:
         if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
-            raise pytest.UsageError(_NO_TEXT.format("mpi", f"a timeout that is a number above 0, not {timeout!r}"))
+            raise pytest.UsageError(_BAD_VALUE.format("mpi", f"a timeout that is a number above 0, not {timeout!r}"))
         options["wall_limit"] = timeout * _UNITS[unit]
-    return Wish(_numbers(mark, (mark.kwargs["ranks"],)), options, parameter="mpi_ranks", label="")
+    return RankRequest(_numbers(mark, (mark.kwargs["ranks"],)), options, parameter="mpi_ranks", label="")
 
 
-def _at_least(mark: pytest.Mark, usual: tuple[int, ...], with_mpi: bool) -> Wish:
+def _at_least(mark: pytest.Mark, default: tuple[int, ...], with_mpi: bool) -> RankRequest:
     if mark.args:
-        raise pytest.UsageError(_NO_TEXT.format("mpi", "no positional arguments"))
-    least = mark.kwargs.get("min_size") or 1
-    ranks = usual or (max(least, DEFAULT_RANKS),)
-    return Wish(ranks, {}, least=least, skip="" if with_mpi else WITHOUT_MPI)
+        raise pytest.UsageError(_BAD_VALUE.format("mpi", "no positional arguments"))
+    minimum = mark.kwargs.get("min_size") or 1
+    ranks = default or (max(minimum, DEFAULT_RANKS),)
+    return RankRequest(ranks, {}, minimum=minimum, skip="" if with_mpi else WITHOUT_MPI)
 
 
-def _numbers(mark: pytest.Mark, told: Iterable[Any]) -> tuple[int, ...]:
+def _numbers(mark: pytest.Mark, values: Iterable[Any]) -> tuple[int, ...]:
     """Return the numbers of ranks among a mark's arguments: several, or one list."""
-    told = tuple(told)
-    if len(told) == 1 and isinstance(told[0], Iterable) and not isinstance(told[0], str):
-        told = tuple(told[0])
-    if not told or not all(isinstance(number, int) and number > 0 for number in told):
-        raise pytest.UsageError(_NO_TEXT.format(mark.name, f"numbers of ranks, not {', '.join(map(repr, told))}"))
-    return told
+    values = tuple(values)
+    if len(values) == 1 and isinstance(values[0], Iterable) and not isinstance(values[0], str):
+        values = tuple(values[0])
+    if not values or not all(isinstance(number, int) and number > 0 for number in values):
+        raise pytest.UsageError(_BAD_VALUE.format(mark.name, f"numbers of ranks, not {', '.join(map(repr, values))}"))
+    return values

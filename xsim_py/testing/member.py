@@ -12,17 +12,17 @@ from xsim_py.process.lifecycle import abort_job, announce, stop_mismatch
 from xsim_py.process.ranks import current
 from xsim_py.process.ranks.fiber import Parked
 
-from .drawn import own_example
-from .holding import PATIENCE_PS
+from .examples import isolate_example
+from .rank_waits import MAX_WAIT_PS
 from .session import SessionJob
 
 _STALLED = 3
-_DRAWN_ONCE = ("randomly_seed", "random_order_seed")
+_SHARED_SEEDS = ("randomly_seed", "random_order_seed")
 """Options of plugins that shuffle tests, for which each session would draw a different value."""
-_NOT_OF_RANKS = {"maxfail": 0, "xmlpath": None, "htmlpath": None, "report_log": None, "stepwise": False}
+_OUTER_ONLY = {"maxfail": 0, "xmlpath": None, "htmlpath": None, "report_log": None, "stepwise": False}
 
 
-class _Holding(Parked):
+class _WaitingForTest(Parked):
     """The wait reason of a rank until the others have left a test."""
 
     def __init__(self, test: str) -> None:
@@ -67,13 +67,13 @@ class Member:
     @pytest.hookimpl(tryfirst=True)
     def pytest_configure(self, config: pytest.Config) -> None:
         """Leave files to the outer session, and use its random options."""
-        looks: Any = getattr(unraisableexception, "gc_collect_iterations_key", None)
-        if looks is not None:  # each rank would search the objects of all ranks for unraisable exceptions
-            config.stash[looks] = 0
-        for name, value in _NOT_OF_RANKS.items():
+        iterations_key: Any = getattr(unraisableexception, "gc_collect_iterations_key", None)
+        if iterations_key is not None:  # each rank would search the objects of all ranks for unraisable exceptions
+            config.stash[iterations_key] = 0
+        for name, value in _OUTER_ONLY.items():
             if hasattr(config.option, name):
                 setattr(config.option, name, value)
-        for name in _DRAWN_ONCE:
+        for name in _SHARED_SEEDS:
             if hasattr(self._outer.option, name):
                 setattr(config.option, name, getattr(self._outer.option, name))
         base: Any = getattr(self._outer, "_tmp_path_factory", None)
@@ -105,12 +105,12 @@ class Member:
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         """Report deselected tests, once."""
         if self._rank == 0 and not self._job.done:
-            self._job.controller.tell_deselected(items)
+            self._job.controller.report_deselected(items)
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Report an exit by `pytest.exit`."""
         if isinstance(excinfo.value, pytest.exit.Exception):
-            self._job.controller.left = excinfo.value
+            self._job.controller.exit = excinfo.value
 
     def pytest_warning_recorded(self, warning_message: Any, when: str, nodeid: str, location: Any) -> None:
         """Report a warning."""
@@ -120,9 +120,9 @@ class Member:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Report a phase of a test."""
         if report.failed and not self._failed:
-            self._limit_patience(report.nodeid)
+            self._limit_wait(report.nodeid)
         self._failed |= report.failed
-        self._job.reported(self._rank, report)
+        self._job.record_phase(self._rank, report)
 
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_timeout_set_timer(self, settings: Any) -> bool:
@@ -140,33 +140,33 @@ class Member:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
         """Report the beginning and the end of a test, and wait for the others after a failure."""
         self._failed = False
-        own_example()
-        self._job.begun(self._rank, item.nodeid, item.location)
+        isolate_example()
+        self._job.started(self._rank, item.nodeid, item.location)
         result = yield
-        self._job.left(self._rank, item.nodeid)
+        self._job.finished(self._rank, item.nodeid)
         if self._failed:
-            self._hold(item.nodeid)
+            self._wait_for_others(item.nodeid)
         if self._job.stops:
             abort_job(0, "no more tests are wanted")
         return result
 
-    def _limit_patience(self, test: str) -> None:
+    def _limit_wait(self, test: str) -> None:
         """End the job if this rank cannot leave a failed test because others wait for it or poll."""
         fiber = current.running()
-        time_ps = fiber.clock_ps + PATIENCE_PS
+        time_ps = fiber.clock_ps + MAX_WAIT_PS
 
-        def look(_: object) -> None:
-            if self._job.at.get(self._rank) == test:
+        def check_test(_: object) -> None:
+            if self._job.running_test.get(self._rank) == test:
                 announce(fiber.rank, time_ps, _STALLED, f"rank {self._rank} has failed, and others wait", mismatch=True)
 
         fiber.rank.key += 1
-        fiber.rank.shard.kernel.post(time_ps, fiber.rank.key, look, self._job)
+        fiber.rank.shard.kernel.post(time_ps, fiber.rank.key, check_test, self._job)
 
-    def _hold(self, test: str) -> None:
+    def _wait_for_others(self, test: str) -> None:
         """Wait until the others have left a test; end the job if they wait for this rank."""
-        left = self._job.holding.until(lambda: not self._job.waits_for(self._rank, test))
-        if not left and self._job.is_inside(self._rank, test):
-            stop_mismatch(f"rank {self._rank} has failed, and others wait", _Holding(test))
+        all_left = self._job.waits.until(lambda: not self._job.waits_for(self._rank, test))
+        if not all_left and self._job.is_inside(self._rank, test):
+            stop_mismatch(f"rank {self._rank} has failed, and others wait", _WaitingForTest(test))
 
 
 class Quiet:

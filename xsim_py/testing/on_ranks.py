@@ -18,9 +18,9 @@ from xsim_py.run import simulate
 from xsim_py.units import format_time, spans
 
 from .body import ENDS, NO_FAILURES, Body, Raised
-from .handed_over import Snapshot
-from .markers import Wish
-from .rank_fixtures import looks_at_mpi
+from .markers import RankRequest
+from .outside_changes import Snapshot
+from .rank_fixtures import uses_mpi_directly
 
 OTHERS = pytest.StashKey[dict[str, list[tuple[str, str]]]]()
 """Exceptions of ranks that a test's report does not show, by phase: titles and tracebacks."""
@@ -41,7 +41,7 @@ _IN_RANKS: Any = "set up in each rank"
 _LEAST_S = 0.01
 
 
-def prepare(items: Sequence[tuple[Any, Wish]], options: dict[str, Any]) -> None:
+def prepare(items: Sequence[tuple[Any, RankRequest]], options: dict[str, Any]) -> None:
     """Make these tests run on ranks; called after the collection.
 
     Parameters
@@ -52,11 +52,11 @@ def prepare(items: Sequence[tuple[Any, Wish]], options: dict[str, Any]) -> None:
         Default parameters of `simulate` for all tests.
     """
     snapshot = Snapshot({item.cls for item, _ in items if item.cls is not None})
-    for item, wish in items:
-        item.runtest = partial(_run_all, item, wish.numbers(item), {**options, **wish.options}, snapshot)
+    for item, requested in items:
+        item.runtest = partial(_run_all, item, requested.numbers(item), {**options, **requested.options}, snapshot)
 
 
-def keep_inside(item: Any) -> None:
+def defer_to_ranks(item: Any) -> None:
     """Leave the fixtures of a test that use MPI to its ranks; called before the setup."""
     for name in _inside(item):
         item.funcargs[name] = _IN_RANKS
@@ -65,12 +65,12 @@ def keep_inside(item: Any) -> None:
 def _inside(item: Any) -> list[str]:
     """Return the fixtures to set up in ranks: those that use MPI, directly or indirectly."""
     defs = item._fixtureinfo.name2fixturedefs
-    found = {name for name, each in defs.items() if any(map(looks_at_mpi, each))}
+    found = {name for name, each in defs.items() if any(map(uses_mpi_directly, each))}
     more = True
     while more:
-        asking = {name for name, each in defs.items() if any(found.intersection(one.argnames) for one in each)}
-        more = bool(asking - found)
-        found |= asking
+        dependents = {name for name, each in defs.items() if any(found.intersection(one.argnames) for one in each)}
+        more = bool(dependents - found)
+        found |= dependents
     return [name for name in item.fixturenames if name in found]
 
 
@@ -122,8 +122,8 @@ def _shared_warnings(item: Any, shared: Sequence[str]) -> list[str]:
     known = item.session.stash.setdefault(_SHARED, set())
     new = [each for each in shared if each not in known]
     known.update(new)
-    said = "cannot be copied, so all ranks share one object: {}; a fixture that uses comm is set up on each rank"
-    return [said.format(", ".join(new))] if new else []
+    text = "cannot be copied, so all ranks share one object: {}; a fixture that uses comm is set up on each rank"
+    return [text.format(", ".join(new))] if new else []
 
 
 def raise_late(item: Any) -> None:

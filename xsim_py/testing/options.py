@@ -56,8 +56,8 @@ def _problems_of_the_machine(machine: str, failures: Sequence[str]) -> Iterator[
         spec = load_machine(machine)
     except ConfigError as error:
         for each in map(str, error.problems):
-            said, _, presets = each.partition("\n")  # which it has listed, unless one of them is similar
-            yield f"--xsim-machine: {said}" + (f"; {presets.rpartition('; ')[2]}" if presets else "")
+            text, _, presets = each.partition("\n")  # which it has listed, unless one of them is similar
+            yield f"--xsim-machine: {text}" + (f"; {presets.rpartition('; ')[2]}" if presets else "")
         return
     if not failures:
         return
@@ -65,5 +65,5 @@ def _problems_of_the_machine(machine: str, failures: Sequence[str]) -> Iterator[
     from xsim_py.mpi4py.call_hooks import known_calls
 
     for problem in read_failures(spec, failures, known_calls()).problems:
-        said = str(problem)
-        yield f"--xsim-fail{said.removeprefix('--fail')}" if said.startswith("--fail ") else f"--xsim-fail: {said}"
+        text = str(problem)
+        yield f"--xsim-fail{text.removeprefix('--fail')}" if text.startswith("--fail ") else f"--xsim-fail: {text}"

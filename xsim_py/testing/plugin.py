@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from .alone import StandIn, is_in_rank
-from .chosen_checks import add_check_options
-from .markers import DEFAULT_RANKS, TOO_FEW, Wish, wish_of
+from .check_option import add_check_options
+from .markers import DEFAULT_RANKS, TOO_FEW, RankRequest, request_of
+from .single_rank import StandIn, is_in_rank
 
 _UNDER_MPI = {
     "mpi_skip": pytest.mark.skip(reason="test does not work under mpi"),
@@ -59,7 +59,7 @@ def _has_pytest_mpi() -> bool:
     return folder is not None and not Path(folder, "parallel_assert.py").exists()
 
 
-def _asked(options: Any) -> bool:
+def _is_requested(options: Any) -> bool:
     """Return True if an option of this plugin is given."""
     return any(value for name, value in vars(options).items() if name.startswith("xsim"))
 
@@ -82,15 +82,15 @@ class _State:
     def __init__(self, config: pytest.Config) -> None:
         get = config.getoption
         self.others = _marks_of_others(config.pluginmanager)
-        known = frozenset() if _asked(config.option) else self.others
+        known = frozenset() if _is_requested(config.option) else self.others
         self.foreign = frozenset(("parallel", "mpi", "mpi(ranks)")) - known
         self.only_mpi = bool(get("only_mpi", False))  # missing if pytest-mpi is installed but disabled
         if (get("xsim") or get("xsim_session")) and not self.only_mpi:
             config.option.with_mpi = True  # also if another plugin handles it
         self.with_mpi = bool(get("with_mpi", False))
         try:
-            self.usual = tuple(int(word) for word in (get("xsim_ranks") or "").split(",") if word)
-            if any(number < 1 for number in self.usual):
+            self.default = tuple(int(word) for word in (get("xsim_ranks") or "").split(",") if word)
+            if any(number < 1 for number in self.default):
                 raise ValueError
         except ValueError:
             raise pytest.UsageError(f"--xsim-ranks: expected rank counts, got {get('xsim_ranks')!r}") from None
@@ -102,26 +102,28 @@ class _State:
             from .options import refuse_bad
 
             refuse_bad(self.options)
-        self.on_ranks: list[tuple[pytest.Item, Wish]] = []
+        self.on_ranks: list[tuple[pytest.Item, RankRequest]] = []
 
-    def wish(self, node: Any, fixturedefs: Any) -> Wish | None:
+    def requested(self, node: Any, fixturedefs: Any) -> RankRequest | None:
         """Return the ranks requested by a test, by a mark or by the fixture `comm`."""
         try:
-            wish = wish_of(node, usual=self.usual, foreign=self.foreign, with_mpi=self.with_mpi or self.only_mpi)
+            requested = request_of(
+                node, default=self.default, foreign=self.foreign, with_mpi=self.with_mpi or self.only_mpi
+            )
         except pytest.UsageError as error:
             file, line, name = node.location
-            said = f"{file}:{(line or 0) + 1}: {name}: {error}"
-            raise pytest.fail.Exception(said, pytrace=False) from None
+            text = f"{file}:{(line or 0) + 1}: {name}: {error}"
+            raise pytest.fail.Exception(text, pytrace=False) from None
         comm = fixturedefs.get("comm")
-        if wish is None and comm and comm[-1].func.__module__.startswith("xsim_py."):
-            return Wish(self.usual or (DEFAULT_RANKS,), {}, least=1)
-        return wish
+        if requested is None and comm and comm[-1].func.__module__.startswith("xsim_py."):
+            return RankRequest(self.default or (DEFAULT_RANKS,), {}, minimum=1)
+        return requested
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Disable the plugin that would start mpiexec for the tests of this plugin."""
-    if _asked(early_config.known_args_namespace):
+    if _is_requested(early_config.known_args_namespace):
         for name in _STARTS_PROCESSES:
             early_config.pluginmanager.set_blocked(name)
 
@@ -131,9 +133,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marks, and the fixtures that no other plugin has."""
     config.stash[_STATE] = _State(config)
     if is_in_rank():
-        from .kept_once import own_state
+        from .pytest_state import isolate_state
 
-        own_state()
+        isolate_state()
     others = config.stash[_STATE].others
     config.addinivalue_line("markers", "ranks(n, ..., **options): run the test's body on n virtual ranks (xsim_py)")
     if "parallel" not in others:
@@ -166,14 +168,16 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Parametrize a test by its numbers of ranks."""
     state = metafunc.config.stash[_STATE]
-    wish = state.wish(metafunc.definition, metafunc._arg2fixturedefs)
-    if wish is None or (len(wish.ranks) == 1 and wish.parameter != "mpi_ranks"):
+    requested = state.requested(metafunc.definition, metafunc._arg2fixturedefs)
+    if requested is None or (len(requested.ranks) == 1 and requested.parameter != "mpi_ranks"):
         return
-    owned = {"_nprocs": "parallel", "mpi_ranks": "mpi(ranks)"}.get(wish.parameter)
+    owned = {"_nprocs": "parallel", "mpi_ranks": "mpi(ranks)"}.get(requested.parameter)
     if owned not in state.others:  # else that plugin does it
-        if wish.parameter not in metafunc.fixturenames:
-            metafunc.fixturenames.append(wish.parameter)
-        metafunc.parametrize(wish.parameter, wish.ranks, ids=[f"{wish.label}{number}" for number in wish.ranks])
+        if requested.parameter not in metafunc.fixturenames:
+            metafunc.fixturenames.append(requested.parameter)
+        metafunc.parametrize(
+            requested.parameter, requested.ranks, ids=[f"{requested.label}{number}" for number in requested.ranks]
+        )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -186,20 +190,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             _mark_as_pytest_mpi_does(item, state)
         if not isinstance(item, pytest.Function):
             continue
-        wish = state.wish(item, item._fixtureinfo.name2fixturedefs)
-        if wish is None:
+        requested = state.requested(item, item._fixtureinfo.name2fixturedefs)
+        if requested is None:
             continue
-        numbers = wish.numbers(item) if size is None else (size,)
-        if wish.skip:
-            item.add_marker(pytest.mark.skip(reason=wish.skip))
-        elif wish.least is not None and min(numbers) < wish.least:
-            item.add_marker(pytest.mark.skip(reason=TOO_FEW.format(wish.least, min(numbers))))
+        numbers = requested.numbers(item) if size is None else (size,)
+        if requested.skip:
+            item.add_marker(pytest.mark.skip(reason=requested.skip))
+        elif requested.minimum is not None and min(numbers) < requested.minimum:
+            item.add_marker(pytest.mark.skip(reason=TOO_FEW.format(requested.minimum, min(numbers))))
         elif size is None:
             item.stash[_ON_RANKS] = True
-            state.on_ranks.append((item, wish))
-        elif wish.least is None and size not in wish.numbers(item):
-            said = " or ".join(map(str, wish.numbers(item)))
-            item.add_marker(pytest.mark.skip(reason=f"for {said} ranks, but the session has {size}"))
+            state.on_ranks.append((item, requested))
+        elif requested.minimum is None and size not in requested.numbers(item):
+            text = " or ".join(map(str, requested.numbers(item)))
+            item.add_marker(pytest.mark.skip(reason=f"for {text} ranks, but the session has {size}"))
 
 
 def _mark_as_pytest_mpi_does(item: pytest.Item, state: _State) -> None:
@@ -224,7 +228,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     """Prepare the tests that run on ranks, after the collection and before the first test."""
     state = session.config.stash[_STATE]
     chosen = set(session.items)
-    on_ranks = [(item, wish) for item, wish in state.on_ranks if item in chosen]
+    on_ranks = [(item, requested) for item, requested in state.on_ranks if item in chosen]
     if on_ranks and not session.config.getoption("collectonly"):
         from .on_ranks import prepare
 
@@ -235,10 +239,10 @@ def pytest_runtestloop(session: pytest.Session) -> None:
 
 def _hide_marks(item: Any) -> None:
     """Hide marks of other plugins, which would skip these tests, or run mpiexec."""
-    shown = item.iter_markers
+    all_markers = item.iter_markers
 
     def iter_markers(name: str | None = None) -> Iterator[pytest.Mark]:
-        return (mark for mark in shown(name) if mark.name not in ("parallel", "mpi"))
+        return (mark for mark in all_markers(name) if mark.name not in ("parallel", "mpi"))
 
     item.iter_markers = iter_markers
 
@@ -247,9 +251,9 @@ def _hide_marks(item: Any) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Leave the fixtures that use MPI to the ranks."""
     if item.stash.get(_ON_RANKS, False):
-        from .on_ranks import keep_inside
+        from .on_ranks import defer_to_ranks
 
-        keep_inside(item)
+        defer_to_ranks(item)
 
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)

@@ -23,7 +23,7 @@ from xsim_py.code_origin import is_installed
 from xsim_py.process.ranks import current, private_state
 
 from .fixtures import NAMES
-from .handed_over import Found, cells_of, rebound, speaks_of_mpi, unwrapped
+from .outside_changes import LocatedFunction, cells_of, rebound, unwrapped, uses_mpi
 
 _NOTHING: Any = object()
 
@@ -151,11 +151,11 @@ class _Request:
         return self._fixtures.value(name, self._index - 1 if name == self.fixturename else -1)
 
 
-def looks_at_mpi(fixturedef: Any) -> bool:
+def uses_mpi_directly(fixturedef: Any) -> bool:
     """Return True if a fixture uses MPI directly, rather than only through its arguments."""
     function = fixturedef.func
     # Pytest's fixtures that call ``setup_class`` and related functions have these in their closures.
-    if speaks_of_mpi(function) or any(map(speaks_of_mpi, cells_of(function))):
+    if uses_mpi(function) or any(map(uses_mpi, cells_of(function))):
         return True
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     return code is not None and "getfixturevalue" in code.co_names and not set(NAMES).isdisjoint(code.co_consts)
@@ -174,7 +174,7 @@ def is_of_plugin(fixturedefs: Any, value: Any) -> bool:
     return str(type(value).__module__).partition(".")[0] == plugin
 
 
-class Outside(NamedTuple):
+class OutsideSetup(NamedTuple):
     """The part of a test that was set up outside the ranks, as one rank receives it.
 
     Attributes
@@ -222,7 +222,7 @@ class Fixtures:
         Closed after the body.
     """
 
-    def __init__(self, item: Any, owner: Owner, outside: Outside, stack: ExitStack) -> None:
+    def __init__(self, item: Any, owner: Owner, outside: OutsideSetup, stack: ExitStack) -> None:
         self.item = item
         self.owner = owner
         self.stack = stack
@@ -258,7 +258,8 @@ class Fixtures:
     def _is_inside(self, name: str) -> bool:
         """Return True if each rank has its own value of a fixture."""
         return any(
-            looks_at_mpi(each) or any(self._is_inside(one) for one in each.argnames if one not in (name, "request"))
+            uses_mpi_directly(each)
+            or any(self._is_inside(one) for one in each.argnames if one not in (name, "request"))
             for each in self._defs(name)
         )
 
@@ -282,9 +283,9 @@ class Fixtures:
             return rebound(function, self._outside.closure[fixturedef.argname])
         bound = getattr(function, "__self__", None)
         if bound is None:
-            return Found(function).get()
+            return LocatedFunction(function).get()
         if isinstance(bound, type):
-            return Found(function.__func__).get().__get__(self.owner.cls)
+            return LocatedFunction(function.__func__).get().__get__(self.owner.cls)
         if isinstance(self.item.instance, type(bound)):
-            return Found(function.__func__).get().__get__(self.owner.instance)
+            return LocatedFunction(function.__func__).get().__get__(self.owner.instance)
         return function  # of a plugin

@@ -33,7 +33,7 @@ from xsim_py.process.ranks import current
 from xsim_py.run import simulate
 from xsim_py.units import spans
 
-from .holding import Holding
+from .rank_waits import RankWaits
 
 if TYPE_CHECKING:
     from xsim_py.findings import Finding
@@ -50,7 +50,7 @@ class _Test:
     def __init__(self) -> None:
         self.reports: dict[int, list[Any]] = {}
         self.location: tuple[str, int | None, str] = ("", None, "")
-        self.left: set[int] = set()
+        self.finished: set[int] = set()
 
 
 class SessionJob:
@@ -70,9 +70,9 @@ class SessionJob:
         self.controller = controller
         self.ranks = ranks
         self.done = done
-        self.holding = Holding(self)
+        self.waits = RankWaits(self)
         """The arguments of the poll events of failed ranks; the others are waiting fibers."""
-        self.at: dict[int, str] = {}
+        self.running_test: dict[int, str] = {}
         """The name of each rank's current test."""
         self.stops = False
         self.limits: dict[int, tuple[float, Any]] = {}
@@ -90,13 +90,16 @@ class SessionJob:
     def waits_for(self, rank: int, test: str) -> bool:
         """Return True if another rank has not finished a test that this one has finished."""
         return any(
-            other != rank and (name not in self._tests or other not in self._tests[name].left)
+            other != rank and (name not in self._tests or other not in self._tests[name].finished)
             for other, name in self._names.get(self._place(test), {}).items()
         )
 
     def is_inside(self, rank: int, test: str) -> bool:
         """Return True if another rank is running a test."""
-        return any(other != rank and self._place(at) == self._place(test) for other, at in self.at.items())
+        return any(
+            other != rank and self._place(running_test) == self._place(test)
+            for other, running_test in self.running_test.items()
+        )
 
     def limit(self, rank: int, seconds: float | None) -> None:
         """Set or remove the wall-clock limit of a rank's current test."""
@@ -104,7 +107,7 @@ class SessionJob:
         if seconds is not None:
             self.limits[rank] = monotonic() + seconds, _control()
 
-    def look(self, *_: int) -> None:
+    def check_limits(self, *_: int) -> None:
         """End this start of the ranks if a test has exceeded its limit; called periodically."""
         now_s = monotonic()
         for until_s, control in self.limits.values():
@@ -122,16 +125,16 @@ class SessionJob:
             self._names.setdefault(place, {})[rank] = test
         if len(self._collected) == self.ranks:
             self.controller.count(self._order, self.ranks)
-            self._say_of_collection()
-            self._say_of_all()
+            self._report_collection()
+            self._report_all()
 
     def collect_report(self, rank: int, report: Any) -> None:
         """Record a report of a collection error."""
         self._collect_reports.setdefault(report.nodeid, {})[rank] = report
 
-    def begun(self, rank: int, test: str, location: tuple[str, int | None, str]) -> None:
+    def started(self, rank: int, test: str, location: tuple[str, int | None, str]) -> None:
         """Record that a rank has begun a test."""
-        self.at[rank] = test
+        self.running_test[rank] = test
         control = _control()
         control.doing[rank] = self._place(test)
         self._found_in = control.found
@@ -141,19 +144,19 @@ class SessionJob:
         """Return the location of a test, as in pytest."""
         return self._tests[test].location
 
-    def reported(self, rank: int, report: Any) -> None:
+    def record_phase(self, rank: int, report: Any) -> None:
         """Record the report of one phase of a test on one rank."""
         self._tests[report.nodeid].reports.setdefault(rank, []).append(report)
         if not report.passed:
             _control().breaks_off(rank)
 
-    def left(self, rank: int, test: str) -> None:
+    def finished(self, rank: int, test: str) -> None:
         """Record that a rank has finished a test."""
-        self.at.pop(rank, None)
+        self.running_test.pop(rank, None)
         _control().doing.pop(rank, None)
-        self._tests[test].left.add(rank)
+        self._tests[test].finished.add(rank)
         if len(self._collected) == self.ranks:
-            self._say_of(test)
+            self._report_test(test)
 
     # --------------------------------------------------------------------------------------------------- evaluation
 
@@ -177,55 +180,57 @@ class SessionJob:
 
         Findings of that test are reported with it, and removed from `found`.
         """
-        self._say_of_collection()
+        self._report_collection()
         culprit = self._culprit(report) if report else None
         if culprit is not None:
-            self._blame(culprit, "\n".join([report, *found.pop(culprit, [])]))
+            self._fail(culprit, "\n".join([report, *found.pop(culprit, [])]))
         if report == "":
-            self._say_of_all(whole=False)
+            self._report_all(complete=False)
         elif culprit is None:
             text = f"{report}\n(no test was running)"
             made = pytest.CollectReport(_AFTER_ALL.format(self.ranks), "failed", text, [])
-            self.controller.tell_collected([made])
+            self.controller.report_collected([made])
         return culprit
 
     def _culprit(self, report: str) -> str | None:
         """Return the test of the rank that ended the job, or else the first unfinished one."""
         who = re.match(r"rank (\d+) ended the job", report)
-        if who is not None and int(who[1]) in self.at:
-            return self.at[int(who[1])]
-        return min(self.at.values(), key=lambda test: self._order.get(test, -1), default=None)
+        if who is not None and int(who[1]) in self.running_test:
+            return self.running_test[int(who[1])]
+        return min(self.running_test.values(), key=lambda test: self._order.get(test, -1), default=None)
 
-    def _blame(self, test: str, report: str) -> None:
+    def _fail(self, test: str, report: str) -> None:
         """Mark a test as failed on its current ranks, or on all if it ended the job."""
         location, place = self._tests[test].location, self._place(test)
-        names = self._names.get(place, {}) | {rank: at for rank, at in self.at.items() if self._place(at) == place}
+        names = self._names.get(place, {}) | {
+            rank: running_test for rank, running_test in self.running_test.items() if self._place(running_test) == place
+        }
         for rank, name in names.items():
             known = self._tests.setdefault(name, _Test())
-            if self.at.get(rank) != name and (name == test or known.reports):
+            if self.running_test.get(rank) != name and (name == test or known.reports):
                 continue  # it has finished it, or others have it under the same name
             done = {each.when: each for each in known.reports.get(rank, ())}
-            left = [phase for phase in _PHASES if phase not in done]
-            when = left[0] if left and all(each.passed for each in done.values()) else "teardown"
+            open_phases = [phase for phase in _PHASES if phase not in done]
+            when = open_phases[0] if open_phases and all(each.passed for each in done.values()) else "teardown"
             made = pytest.TestReport(name, location, {}, "failed", report, when)  # type: ignore[arg-type]
             known.location = location
             known.reports.setdefault(rank, []).append(made)
         for name in dict.fromkeys(names.values()):
-            self._tell(name)
+            self._finish_test(name)
 
-    def _say_of_all(self, *, whole: bool = True) -> None:
+    def _report_all(self, *, complete: bool = True) -> None:
         for test in sorted(self._tests, key=lambda test: self._order.get(test, -1)):
-            self._say_of(test, whole=whole)
+            self._report_test(test, complete=complete)
 
-    def _say_of(self, test: str, *, whole: bool = True) -> None:
+    def _report_test(self, test: str, *, complete: bool = True) -> None:
         """Report a test if all ranks that have it have finished it."""
-        if whole and self.waits_for(-1, test):
+        if complete and self.waits_for(-1, test):
             return
         for name in dict.fromkeys([test, *self._names.get(self._place(test), {}).values()]):
-            if name not in self.done and name in self._tests and self._tests[name].left:
-                self._tell(name)
+            if name not in self.done and name in self._tests and self._tests[name].finished:
+                self._finish_test(name)
 
-    def _tell(self, test: str) -> None:
+    def _finish_test(self, test: str) -> None:
         self.done.add(test)
         known = self._tests[test]
         reports = merged(known.reports, self.ranks)
@@ -235,15 +240,15 @@ class SessionJob:
             torn_down = [each for each in reports if each.when == "teardown" and each.passed]
             made = _found_after(test, known.location, texts)
             reports = [*(each for each in reports if each not in torn_down), made]
-        self.controller.tell(test, known.location, reports)
+        self.controller.report_test(test, known.location, reports)
         self.stops = self.controller.stops
 
     def _place(self, test: str) -> str:
         return self._places.get(test, test)
 
-    def _say_of_collection(self) -> None:
+    def _report_collection(self) -> None:
         reports, self._collect_reports = self._collect_reports, {}
-        self.controller.tell_collected(
+        self.controller.report_collected(
             _one_of(each, self.ranks) for name, each in reports.items() if name not in self.controller.collected
         )
 
@@ -287,7 +292,7 @@ def _one_of(reports: dict[int, Any], ranks: int) -> Any:
         return reports[min(reports)]
     groups: dict[str, list[int]] = {}
     for rank, each in failed.items():
-        groups.setdefault(alike(str(each.longrepr)), []).append(rank)
+        groups.setdefault(without_addresses(str(each.longrepr)), []).append(rank)
     # An exception precedes a deadlock report, which is a text; one in a setup precedes later ones of others.
     keys = {
         rank: (isinstance(each.longrepr, str), getattr(each, "when", "") == "call") for rank, each in failed.items()
@@ -299,16 +304,16 @@ def _one_of(reports: dict[int, Any], ranks: int) -> Any:
         crash = getattr(report.longrepr, "reprcrash", None)
         if crash is not None:
             crash.message = f"{named}: {crash.message}"
-        _say_where(report.longrepr, named)
+        _add_ranks(report.longrepr, named)
     else:
         report.longrepr = f"{named}: {report.longrepr}"
-    told = [(f"on {_named(group)} of {ranks}", str(failed[group[0]].longrepr)) for group in shown[1:]]
-    held = [(f"{title}, rank {group[0]}", text) for group in shown for title, text in failed[group[0]].sections]
-    report.sections = [*told, *held[:_MOST_SECTIONS]]
+    reported = [(f"on {_named(group)} of {ranks}", str(failed[group[0]].longrepr)) for group in shown[1:]]
+    sections = [(f"{title}, rank {group[0]}", text) for group in shown for title, text in failed[group[0]].sections]
+    report.sections = [*reported, *sections[:_MOST_SECTIONS]]
     return report
 
 
-def _say_where(longrepr: Any, named: str) -> None:
+def _add_ranks(longrepr: Any, named: str) -> None:
     """Append the ranks of an exception to its text."""
     entries = getattr(getattr(longrepr, "reprtraceback", None), "reprentries", None)
     lines = entries[-1].lines if entries else []
@@ -326,7 +331,7 @@ def _found_after(test: str, location: tuple[str, int | None, str], texts: list[s
     return pytest.TestReport(test, location, {}, "failed", shown, "teardown")
 
 
-def alike(text: str) -> str:
+def without_addresses(text: str) -> str:
     """Return a text without addresses of objects, which differ between ranks."""
     return re.sub(r"\b0x[0-9a-f]{6,}", "0x...", text)
 
@@ -377,9 +382,9 @@ class Controller:
         self.collected: set[str] = set()
         self.statuses: set[int] = set()
         self.warned: set[Any] = set()
-        self.told: set[str] = set()
+        self.reported: set[str] = set()
         self.errors = 0
-        self.left: Any = None
+        self.exit: Any = None
         self._found_outside: list[str] = []
 
     @pytest.hookimpl(tryfirst=True)
@@ -399,24 +404,24 @@ class Controller:
             try:
                 with self._uncaptured():
                     member = _Member(job, self._config)
-                    result = simulate(member, ranks=self._ranks, label=True, progress=job.look, **self._options)
+                    result = simulate(member, ranks=self._ranks, label=True, progress=job.check_limits, **self._options)
             except ConfigError as error:
                 raise pytest.UsageError(f"--xsim-session: {error}") from None
             if result.ended == "interrupted":
                 raise KeyboardInterrupt
-            came_not = result.never_came.items()
-            never_came = {what: instead for what, instead in came_not if never_came is None or what in never_came}
+            untriggered = result.never_came.items()
+            never_came = {what: instead for what, instead in untriggered if never_came is None or what in never_came}
             found = job.found(getattr(result, "findings", ()))
             stopped = self.stops
             culprit = None if stopped else job.end("" if result.ended == "finished" else result.report, found)
-            self._tell_found(job, found)
+            self._report_findings(job, found)
             if culprit is None or self.stops:
                 break
         if not self.stops:
-            self._warn_of(never_came)
+            self._warn_untriggered(never_came)
         gc.freeze()  # at its end pytest, and then Python, would repeatedly search the remaining objects of all ranks
-        if self.left is not None:
-            raise pytest.exit.Exception(self.left.msg, self.left.returncode)
+        if self.exit is not None:
+            raise pytest.exit.Exception(self.exit.msg, self.exit.returncode)
         if session.shouldfail:
             raise session.Failed(session.shouldfail)
         if session.shouldstop:
@@ -440,7 +445,7 @@ class Controller:
     @property
     def stops(self) -> bool:
         """Return True if the session stops here, as after the first failure with ``-x``."""
-        return bool(self.left or self._session.shouldfail or self._session.shouldstop)
+        return bool(self.exit or self._session.shouldfail or self._session.shouldstop)
 
     def count(self, tests: Iterable[str], ranks: int) -> None:
         """Report the number of tests once all ranks have collected them."""
@@ -463,22 +468,22 @@ class Controller:
         if hasattr(terminal, "_numcollected"):
             terminal._numcollected += tests
 
-    def tell(self, test: str, location: tuple[str, int | None, str], reports: Iterable[Any]) -> None:
+    def report_test(self, test: str, location: tuple[str, int | None, str], reports: Iterable[Any]) -> None:
         """Report a test to this session."""
         hook = self._config.hook
-        self.told.add(test)
+        self.reported.add(test)
         with current.outside():
-            self._session.testscollected = max(self._session.testscollected, len(self.told))
+            self._session.testscollected = max(self._session.testscollected, len(self.reported))
             hook.pytest_runtest_logstart(nodeid=test, location=location)
             for report in reports:
                 hook.pytest_runtest_logreport(report=report)
             hook.pytest_runtest_logfinish(nodeid=test, location=location)
 
-    def _tell_found(self, job: SessionJob, found: dict[str, list[str]]) -> None:
+    def _report_findings(self, job: SessionJob, found: dict[str, list[str]]) -> None:
         """Report MPI usage errors of finished tests, which later tests might have corrected."""
         for test, texts in found.items():
             if test:
-                self.tell(test, job.location(test), [_found_after(test, job.location(test), texts)])
+                self.report_test(test, job.location(test), [_found_after(test, job.location(test), texts)])
             else:
                 self._session.testsfailed += 1
                 self._found_outside += texts
@@ -490,7 +495,7 @@ class Controller:
             for text in self._found_outside:
                 terminalreporter.write_line(text)
 
-    def _warn_of(self, never_came: Mapping[str, str]) -> None:
+    def _warn_untriggered(self, never_came: Mapping[str, str]) -> None:
         """Warn about injected failures that never occurred; the session may treat it as an error."""
         for text in never_came_warnings(never_came):
             try:
@@ -498,7 +503,7 @@ class Controller:
             except pytest.PytestWarning:
                 self._session.shouldfail = text
 
-    def tell_collected(self, reports: Iterable[Any]) -> None:
+    def report_collected(self, reports: Iterable[Any]) -> None:
         """Report collection errors to this session."""
         with current.outside():
             for report in reports:
@@ -506,7 +511,7 @@ class Controller:
                 self.errors += report.failed
                 self._config.hook.pytest_collectreport(report=report)
 
-    def tell_deselected(self, items: list[Any]) -> None:
+    def report_deselected(self, items: list[Any]) -> None:
         """Report tests deselected by the first rank to this session."""
         self._count_in_summary(len(items))
         with current.outside():
@@ -517,6 +522,6 @@ class Controller:
         key = str(message.message), message.category, nodeid
         if key not in self.warned:
             self.warned.add(key)
-            said = {"warning_message": message, "when": when, "nodeid": nodeid, "location": location}
+            arguments = {"warning_message": message, "when": when, "nodeid": nodeid, "location": location}
             with current.outside():
-                self._config.hook.pytest_warning_recorded.call_historic(kwargs=said)
+                self._config.hook.pytest_warning_recorded.call_historic(kwargs=arguments)

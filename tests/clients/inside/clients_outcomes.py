@@ -7,7 +7,7 @@ from typing import TextIO
 
 import pytest
 
-from xsim_py.testing.alone import is_in_rank
+from xsim_py.testing.single_rank import is_in_rank
 
 
 class Outcomes:

@@ -21,7 +21,7 @@ installed: Rank | None = None
 """The rank whose modules, streams and settings are in the interpreter now (see `context`)."""
 
 host: Fiber | None = None
-"""The fiber of this process itself outside of a run, if it is a job of one rank; see `testing.alone`."""
+"""The fiber of this process itself outside of a run, if it is a job of one rank; see `testing.single_rank`."""
 
 thread = 0
 """The operating system thread that runs the simulation; 0 in a process that one of its ranks has forked."""

@@ -16,12 +16,12 @@ from typing import Any
 
 from xsim_py.process.ranks import current, private_state
 
-from .holding import Holding
+from .rank_waits import RankWaits
 
 _NAME = "hypothesis.control"
 
 
-def own_example() -> None:
+def isolate_example() -> None:
     """Make the current example of hypothesis, kept per thread, private to the running rank."""
     control: Any = sys.modules.get(_NAME)
     if control is not None:
@@ -32,7 +32,7 @@ def own_example() -> None:
         private_state.touch(current.rank(), f"{_NAME}.context", setting)
 
 
-class Alone(BaseException):
+class PartialFailure(BaseException):
     """An `error` in an example that fails on some ranks only; hypothesis passes it through."""
 
     def __init__(self, error: BaseException) -> None:
@@ -44,16 +44,16 @@ class Examples:
 
     Parameters
     ----------
-    holding : Holding
+    waits : RankWaits
         The waits of the test's ranks.
     """
 
-    def __init__(self, holding: Holding) -> None:
-        self._holding = holding
+    def __init__(self, waits: RankWaits) -> None:
+        self._waits = waits
         self._failed: defaultdict[int, set[int]] = defaultdict(set)
         self._passed: set[int] = set()
 
-    def watched(self, test: Any, drawn: Collection[str]) -> Any:
+    def compared(self, test: Any, drawn: Collection[str]) -> Any:
         """Return the body of a test, with failures compared between ranks."""
         from hypothesis.core import failure_exceptions_to_catch
         from hypothesis.errors import UnsatisfiedAssumption
@@ -74,7 +74,7 @@ class Examples:
                     raise
                 values = ", ".join(f"{name}={value!r}" for name, value in named.items() if name in drawn)
                 error.add_note(f"Example: {values}")
-                raise Alone(error) from None
+                raise PartialFailure(error) from None
             self._passed.add(number)
             return result
 
@@ -83,16 +83,16 @@ class Examples:
     def _fails_everywhere(self, number: int, ranks: int) -> bool:
         """Wait until all ranks have failed, or until one has passed or waits for this rank."""
         failed = self._failed[number]
-        self._holding.until(lambda: number in self._passed or len(failed) == ranks)
+        self._waits.until(lambda: number in self._passed or len(failed) == ranks)
         return len(failed) == ranks
 
 
-def draw_alike(function: Any, seed: int, examples: Examples) -> None:
+def draw_same_examples(function: Any, seed: int, examples: Examples) -> None:
     """Make a test draw the same examples on all ranks, unless it is configured otherwise."""
     function = getattr(function, "__func__", function)
     if not getattr(function, "is_hypothesis_test", False):
         return
-    own_example()
+    isolate_example()
     from hypothesis import Phase, core
     from hypothesis import seed as seeded
     from hypothesis import settings as made_settings
@@ -104,4 +104,4 @@ def draw_alike(function: Any, seed: int, examples: Examples) -> None:
     if function._hypothesis_internal_use_seed is None and not settings.derandomize and core.global_force_seed is None:
         seeded(seed)(function)
     handle = function.hypothesis
-    handle.inner_test = examples.watched(handle.inner_test, getattr(handle, "_given_kwargs", ()))
+    handle.inner_test = examples.compared(handle.inner_test, getattr(handle, "_given_kwargs", ()))

@@ -11,16 +11,16 @@ from _pytest.mark import MARK_GEN
 from xsim_py.process.programs import shared_state
 from xsim_py.process.ranks import current, private_state
 
-_KEPT: tuple[tuple[Any, tuple[str, ...]], ...] = (
+_STATE: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (util, ("_reprcompare", "_assertion_pass", "_config")),
     (pytestPDB, ("_pluginmanager", "_config", "_saved", "_recursive_debug", "_wrapped_pdb_cls")),
     (MARK_GEN, ("_config", "_markers")),
 )
-_THERE = [(owner, name) for owner, names in _KEPT for name in names if hasattr(owner, name)]
+_EXISTING = [(owner, name) for owner, names in _STATE for name in names if hasattr(owner, name)]
 _NOT_THE_PROGRAM = ("_pytest", "_hypothesis_globals")
 
 
-def own_state() -> None:
+def isolate_state() -> None:
     """Make the state private to the running rank, and allow pytest's other shared state."""
     rank = current.rank()
     shared_state.leave_out(*_NOT_THE_PROGRAM)
@@ -28,9 +28,9 @@ def own_state() -> None:
 
 
 def _get() -> list[Any]:
-    return [getattr(owner, name) for owner, name in _THERE]
+    return [getattr(owner, name) for owner, name in _EXISTING]
 
 
 def _set(values: list[Any]) -> None:
-    for (owner, name), value in zip(_THERE, values, strict=True):
+    for (owner, name), value in zip(_EXISTING, values, strict=True):
         setattr(owner, name, value)

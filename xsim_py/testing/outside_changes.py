@@ -22,7 +22,7 @@ _MPI = "mpi4py"
 _CONTAINERS = (list, dict, set)
 
 
-class Found:
+class LocatedFunction:
     """A function by its location, so that each rank finds its own; or the function itself."""
 
     def __init__(self, function: Any) -> None:
@@ -35,13 +35,13 @@ class Found:
         if self.code is None or "<locals>" in names:
             return self._function
         try:
-            there = reduce(getattr, names.split("."), import_module(self._function.__module__))
+            found = reduce(getattr, names.split("."), import_module(self._function.__module__))
         except (ImportError, AttributeError):
             return self._function
-        there = unwrapped(there)
-        code = getattr(there, "__code__", None)
+        found = unwrapped(found)
+        code = getattr(found, "__code__", None)
         same = code is not None and (code.co_filename, code.co_firstlineno) == _place(self.code)
-        return there if same else self._function
+        return found if same else self._function
 
 
 def _place(code: CodeType) -> tuple[str, int]:
@@ -56,11 +56,11 @@ def unwrapped(thing: Any) -> Any:
     return getattr(getattr(thing, "__pytest_wrapped__", None), "obj", thing)
 
 
-def speaks_of_mpi(function: Any) -> bool:
+def uses_mpi(function: Any) -> bool:
     """Return True if the code of a function uses a name that refers to mpi4py."""
     function = getattr(unwrapped(function), "__func__", unwrapped(function))
     code, names = getattr(function, "__code__", None), getattr(function, "__globals__", {})
-    return code is not None and (any(map(is_of_mpi, cells_of(function))) or _speaks(code, names))
+    return code is not None and (any(map(is_of_mpi, cells_of(function))) or _code_uses_mpi(code, names))
 
 
 def cells_of(function: Any) -> list[Any]:
@@ -71,11 +71,11 @@ def cells_of(function: Any) -> list[Any]:
         return []
 
 
-def _speaks(code: CodeType, names: Mapping[str, Any]) -> bool:
-    said = any(name in names and is_of_mpi(names[name]) for name in code.co_names)
+def _code_uses_mpi(code: CodeType, names: Mapping[str, Any]) -> bool:
+    refers = any(name in names and is_of_mpi(names[name]) for name in code.co_names)
     texts = (each for each in (*code.co_names, *code.co_consts) if isinstance(each, str))
-    inner = (_speaks(each, names) for each in code.co_consts if isinstance(each, CodeType))
-    return said or any(text == _MPI or text.startswith(f"{_MPI}.") for text in texts) or any(inner)
+    inner = (_code_uses_mpi(each, names) for each in code.co_consts if isinstance(each, CodeType))
+    return refers or any(text == _MPI or text.startswith(f"{_MPI}.") for text in texts) or any(inner)
 
 
 class Snapshot:
@@ -119,16 +119,16 @@ def _contents(owner: Any) -> dict[str, tuple[Any, Any]]:
     return {name: (value, value.copy() if type(value) in _CONTAINERS else None) for name, value in vars(owner).items()}
 
 
-def _has_changed(value: Any, before: Any, held: Any) -> bool:
-    if value is not before or held is None:
+def _has_changed(value: Any, before: Any, copy: Any) -> bool:
+    if value is not before or copy is None:
         return value is not before
     try:
-        return bool(value != held)
+        return bool(value != copy)
     except Exception:  # like arrays
         return True
 
 
-def apply(changes: Mapping[tuple[str, str, str], Any]) -> None:
+def apply_changes(changes: Mapping[tuple[str, str, str], Any]) -> None:
     """Apply the changes of `Snapshot.changes` to the running rank's modules and classes."""
     for (name, inner, each), value in changes.items():
         owner = _inner(import_module(name), inner)

@@ -48,7 +48,7 @@ class _Loader(Loader):
 
     def __init__(self, real: Any) -> None:
         self._real = real
-        self._kept: Any = None
+        self._attributes: Any = None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         if self._real is not None:
@@ -61,14 +61,14 @@ class _Loader(Loader):
         self._real = None
         _begin()
         module: ModuleType = sys.modules["xsim_py.mpi4py.MPI"]
-        self._kept = {name: vars(module)[name] for name in ("__spec__", "__loader__")}
+        self._attributes = {name: vars(module)[name] for name in ("__spec__", "__loader__")}
         return module
 
     def exec_module(self, module: ModuleType) -> None:
         if self._real is not None:
             self._real.exec_module(module)
         else:
-            vars(module).update(self._kept)
+            vars(module).update(self._attributes)
 
 
 def _begin() -> None:
@@ -103,9 +103,9 @@ def _begin() -> None:
             finally:
                 current.fiber = self
 
-    told = {name: each.default for name, each in inspect.signature(simulate).parameters.items()}
+    defaults = {name: each.default for name, each in inspect.signature(simulate).parameters.items()}
     program = Program(_begin, kind="callable", args=())
-    _world = Job(load_machine("shmem"), program, read({**told, "ranks": 1}))
+    _world = Job(load_machine("shmem"), program, read({**defaults, "ranks": 1}))
     _world.make_shards([0], (), 0)
     rank = _world.shards[0].ranks[0]
     rank.fiber = current.host = current.fiber = Host(rank, 0)
