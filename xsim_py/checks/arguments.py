@@ -1,4 +1,4 @@
-"""Checks of invalid arguments that the library accepts, or rejects only when a message arrives."""
+"""Checks of invalid arguments that the library accepts, or rejects only on arrival of a message."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def fits(monitor: Monitor, call: MpiCall, buf: Any) -> None:
 
 
 def once(monitor: Monitor, call: MpiCall, pieces: list[tuple[int, int, int]]) -> None:
-    """Find a byte that a call would write more than once, by its blocks (MPI 4.1, 5.1.11, 6.5 and 6.8)."""
+    """Find a byte that a call would write more than once (MPI 4.1, 5.1.11, 6.5 and 6.8)."""
     for (_, end, one), (start, _, other) in pairwise(sorted(pieces)):
         if end > start:
             why = "its datatype has bytes twice" if one == other else f"blocks {one} and {other} have bytes in common"
@@ -92,7 +92,10 @@ def _unpack(
 
 
 def _part(packed: Any, position: int, buf: Any, datatype: Any) -> Any:
-    """Return the part of a packed buffer for the elements of another buffer; None if there is no such part."""
+    """Return the part of a packed buffer for the elements of another buffer.
+
+    The result is None if there is no such part.
+    """
     try:
         size_bytes = message([buf, datatype], writable=False).nbytes
     except Exception:  # the call itself reports the error

@@ -92,7 +92,9 @@ def _is_all(node: ast.AST) -> bool:
 
 
 def _of_truth(node: ast.AST) -> ast.Call | None:
-    """Return the test of requests whose truth value is that of an expression; None if there is none.
+    """Return the test of requests whose truth value is that of an expression.
+
+    The result is None if there is none.
 
     Such expressions are ``request.Test()``, ``request.test()[0]``, and ``all(each.Test() for each in requests)``.
     """
@@ -127,7 +129,7 @@ def _tests_of(loop: ast.While) -> Iterator[ast.Call]:
 
 
 def _assigned_test(name: str, loop: ast.While) -> Iterator[ast.Call]:
-    """Yield the test assigned to the variable that ends a loop, if nothing else is assigned to it.
+    """Yield the only test assigned to the variable that ends a loop.
 
     Recognised are ``done = request.Test()`` and ``done, message = request.test()`` in a loop ``while not done``.
     """
@@ -162,7 +164,10 @@ def _is_idle(loop: ast.While, tests: list[ast.Call], harmless: set[str]) -> bool
 
 
 def waiting(name: str, test: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a test of requests that waits inside such a loop, so that the run deadlocks instead of polling forever."""
+    """Return a test of requests that waits inside such a loop.
+
+    The run then deadlocks instead of polling forever.
+    """
     wait = name.lower().replace("test", "wait")
     wait = wait if name.islower() else wait.capitalize()
 

@@ -1,4 +1,6 @@
-"""Checks of buffers in use: a send buffer must not be written, a receive buffer not accessed (MPI 4.1, 3.7.2).
+"""Checks of buffers in use.
+
+A send buffer must not be written, a receive buffer not accessed (MPI 4.1, 3.7.2).
 
 `touches` finds the program's instructions that access such memory. Before an instruction writes, its array becomes
 read-only, so that the exception is raised at the program's own line. A checksum detects other writes when the request
@@ -92,7 +94,10 @@ class PackedMemory:
 
 
 class PackedBlocks:
-    """The elements of a buffer with a block for each rank; collectives store their results there themselves."""
+    """The elements of a buffer with a block for each rank.
+
+    Collectives store their results there themselves.
+    """
 
     __slots__ = ("_parsed", "_pieces")
     array = None
@@ -215,7 +220,10 @@ class Used:
         self.locked.clear()
 
     def restore(self, filled_bytes: int = 0) -> None:
-        """Restore the old content of a receive buffer before its message is stored; check that it is unchanged."""
+        """Restore the old content of a receive buffer before its message is stored.
+
+        Check that it is unchanged.
+        """
         if self.locked:
             self.unlock()
         if self.old_content:
@@ -295,7 +303,9 @@ def _start(parsed: Any) -> int:
 
 
 def pieces_of_blocks(parsed: BlockBuffer) -> list[tuple[int, int, int]]:
-    """Return where the blocks of a buffer lie in its memory, each piece with its block; empty like `pieces_from`.
+    """Return where the blocks of a buffer lie in its memory, each piece with its block.
+
+    The result is empty like that of `pieces_from`.
 
     Consecutive blocks are one piece, which belongs to the first of them.
     """
@@ -313,7 +323,10 @@ def pieces_of_blocks(parsed: BlockBuffer) -> list[tuple[int, int, int]]:
 
 
 def pieces_from(start: int, core: Type, count: int) -> list[tuple[int, int]]:
-    """Return the pieces of memory of elements of a datatype, in ascending order; empty if there are too many."""
+    """Return the pieces of memory of elements of a datatype, in ascending order.
+
+    The result is empty if there are too many.
+    """
     if core.is_contiguous:
         return [(start, start + count * core.size)]
     return [(start + first, start + end) for first, end in _pieces_from_origin(core, count)]
@@ -365,7 +378,7 @@ def _memory(buf: Any, *, reads: bool) -> Any:
 
 
 def _check_memory(monitor: Monitor, call: MpiCall, memory: Any, *, reads: bool) -> None:
-    """Find requests that use the memory a call is about to use, and notify the windows that contain it."""
+    """Find requests that use the memory of a call, and notify the windows that contain it."""
     if call.rank.exposed:
         _notify_windows(call, memory.pieces, reads=reads)
     if call.rank.buffers:
@@ -397,7 +410,7 @@ def check_freed(monitor: Monitor, call: MpiCall, mem: Any) -> None:
 
 
 def overlapping_object(monitor: Monitor, call: MpiCall, obj: Any) -> None:
-    """Find requests that await an array which a call is about to pickle, alone or in a list, tuple or dict."""
+    """Find requests that await an array, or one in a container, which a call is about to pickle."""
     if call.rank.buffers or call.rank.exposed:
         held = obj.values() if type(obj) is dict else obj if type(obj) in _LISTS else (obj,)
         for each in held:
@@ -426,7 +439,9 @@ def check_disjoint(
 
 
 def exchange_guards(monitor: Monitor, call: MpiCall, title: str, *uses: Used | None) -> list[Used]:
-    """Return the guards of the buffers of one operation, of which it may write the last; empty if these overlap.
+    """Return the guards of the buffers of one operation, of which it may write the last.
+
+    The result is empty if these overlap.
 
     `title` names the operation, which an earlier call may have prepared.
     """

@@ -192,7 +192,10 @@ def _synchronous(owner: type, name: str, function: Callable[..., Any]) -> Callab
 
 
 def _see_handled_errors(patches: Patches, monitor: Monitor) -> None:
-    """Notify a monitor of errors passed to an error handler, which ends the job or lets the call return."""
+    """Notify a monitor of errors passed to an error handler.
+
+    The handler ends the job or lets the call return.
+    """
     act = BoundHandler.__call__
 
     @wraps(act)
@@ -220,7 +223,7 @@ def _see_misplaced_calls(patches: Patches, monitor: Monitor) -> None:
 
 
 def _see_uncaught_errors(patches: Patches, monitor: Monitor) -> None:
-    """Notify a monitor of exceptions that Python would report, and of ranks that end without ``MPI.Finalize``."""
+    """Notify a monitor of uncaught exceptions, and of ranks that end without ``MPI.Finalize``."""
     announce = lifecycle.announce
 
     def note_uncaught(error: BaseException) -> None:
@@ -240,7 +243,10 @@ def _see_uncaught_errors(patches: Patches, monitor: Monitor) -> None:
 
 
 def _uncaught(monitor: Monitor, rank: int, error: BaseException) -> None:
-    """Find the error behind an uncaught exception: that of a call, or of an object without such a method."""
+    """Find the usage error behind an uncaught exception.
+
+    It is that of a call, or of an object without such a method.
+    """
     raised = _raised_by(monitor, rank, error)
     if raised is not None:
         at, category, text, details = raised
@@ -280,7 +286,10 @@ def _raised_by(
 
 
 def _collect_seldom(patches: Patches) -> None:
-    """Run Python's garbage collector less often: records of calls, kept until the end, are not garbage."""
+    """Run Python's garbage collector less often.
+
+    Records of calls, kept until the end, are not garbage.
+    """
     patches.at_end(partial(gc.set_threshold, *gc.get_threshold()))
     first, second, third = gc.get_threshold()
     gc.set_threshold(max(first, _FEW_OBJECTS), max(second, 50), third)
@@ -376,7 +385,10 @@ def _withdraw(call: MpiCall, error: BaseException) -> None:
 
 
 def _refusal(monitor: Monitor, call: MpiCall, error: BaseException) -> tuple[str, str] | None:
-    """Return the class and text of the finding for an error; None if it was reported before the call."""
+    """Return the class and text of the finding for an error.
+
+    The result is None if it was reported before the call.
+    """
     if monitor.has_noted(call.place, call.rank.number):
         return None
     if isinstance(error, errors.Exception):
@@ -409,7 +421,7 @@ def _category_of(code: int, name: str) -> str:
 
 
 def _is_ours(tb: TracebackType | None) -> bool:
-    """Return True if an exception was raised by the simulator rather than by a program function it calls."""
+    """Return True if the simulator rather than a function of the program raised an exception."""
     while tb is not None and tb.tb_next is not None:
         tb = tb.tb_next
     return tb is not None and tb.tb_frame.f_code.co_filename.startswith(PACKAGE)

@@ -1,4 +1,6 @@
-"""Vector clocks: which calls of a run happened before which others, independently of their times.
+"""Vector clocks: which calls of a run happened before which others.
+
+This is independent of their times.
 
 They are computed after the run, only if a check needs them, from the steps of each rank (Fidge and Mattern, 1988). A
 call happens before another if a chain of messages, collectives and window synchronisations leads from one to the other.
@@ -83,7 +85,7 @@ class Clocks:
         return bool(one.clock[2] <= self._known_of(one, other))
 
     def _known_of(self, one: Access, other: Access) -> int:
-        """Return how many steps of the rank of one access were known to the other's rank when the other began."""
+        """Return how many steps of one access's rank were known when the other access began."""
         known, place, tick = other.clock
         at = self._places[one.rank]
         return int(tick if at == place else known[at])
@@ -98,7 +100,10 @@ class Clocks:
                 self._member_begins(each.instance, each.clock)
 
     def _member_begins(self, instance: CollectiveInstance, clock: Clock) -> None:
-        """Record that a member has begun a collective; after the last one, set the joint clock of all members."""
+        """Record that a member has begun a collective.
+
+        After the last one, set the joint clock of all members.
+        """
         missing, begun = self._pending.get(id(instance)) or (_recorded(instance), [])
         begun.append(clock)
         self._pending[id(instance)] = missing - 1, begun
@@ -143,7 +148,10 @@ class Clocks:
 
 
 def _recorded(instance: CollectiveInstance) -> int:
-    """Return the number of recorded calls of a collective, without those replayed earlier, which have no clocks."""
+    """Return the number of recorded calls of a collective, without those replayed earlier.
+
+    Replayed calls have no clocks.
+    """
     return sum(entry.clock != 0 for entry in instance.calls.values())
 
 
@@ -158,7 +166,10 @@ def _merged(clocks: list[Clock]) -> NDArray[np.int64]:
 
 
 def _synchronised_with(entry: CollectiveCall) -> list[Any]:
-    """Return the member from which a collective certainly synchronises this one, or all members together."""
+    """Return the member with which a collective certainly synchronises this one.
+
+    The instance stands for all members together.
+    """
     if entry.instance is None:
         return []
     if entry.root is None or entry.name not in _FROM_ROOT | _TO_ROOT:

@@ -1,4 +1,4 @@
-"""Checks of collective calls: all members make the same ones, with matching arguments (MPI 4.1, chapter 6).
+"""Checks of collective calls: matching calls and arguments of members (MPI 4.1, chapter 6).
 
 Calls are compared when members enter them, not when the program hangs: the first member records its call, and each
 later one is compared with it.
@@ -46,7 +46,7 @@ def enter(monitor: Monitor, call: MpiCall, comm: Any, entry: CollectiveCall) -> 
 def join_collective(
     monitor: Monitor, call: MpiCall, core: Any, entry: CollectiveCall, request: int | None = None
 ) -> None:
-    """Compare a rank's next collective on its side of a communicator with the calls of other members.
+    """Compare a rank's next collective on its side of a communicator with other members' calls.
 
     The starts of a persistent collective are ordered separately, per request, which is identified by the number of its
     initialisation on the communicator.
@@ -110,7 +110,7 @@ def _differ(
 
 
 def _compare_roots(monitor: Monitor, core: Any, number: int, entry: CollectiveCall) -> None:
-    """Compare the root named by a member of an intercommunicator with those named in both groups (MPI 4.1, 6.2.3).
+    """Compare the roots named by the members of an intercommunicator (MPI 4.1, 6.2.3).
 
     The root passes MPI.ROOT, other members of its group MPI.PROC_NULL, and members of the other group the root's rank.
     """
@@ -466,7 +466,7 @@ def _check_in_place(
     *_: Any,
     **named: Any,
 ) -> None:
-    """Find MPI.IN_PLACE on a rank other than the root where only the root may pass it (MPI 4.1, 6.5 to 6.9)."""
+    """Find MPI.IN_PLACE where only the root may pass it (MPI 4.1, 6.5 to 6.9)."""
     if entry.root == _me(comm) or not comm.is_intra:
         return
     buf = named.get(which, one if which == "sendbuf" else other)
@@ -504,7 +504,7 @@ def _follow(name: str, describe: Callable[..., Arguments]) -> Callable[..., Afte
 
 
 def _check_disjoint_after(monitor: Monitor, call: MpiCall, both: tuple[Any, Any], after: After | None = None) -> After:
-    """Return the check for overlapping buffers after a successful collective; some overlaps it rejects itself."""
+    """Return the check for overlapping buffers that a successful collective has accepted."""
 
     def succeeded(result: Any) -> bool | None:
         check_disjoint(monitor, call, *both)
@@ -543,7 +543,7 @@ def _follow_nonblocking(name: str, describe: Callable[..., Arguments]) -> Callab
 
 
 def _follow_persistent(name: str, describe: Callable[..., Arguments]) -> Callable[..., After | None]:
-    """Return the check of a persistent collective; the order of starts may differ from that of initialisations."""
+    """Return the check of a persistent collective, whose order of starts is free."""
     blocking = name.removesuffix("_init")
 
     def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any, **kwargs: Any) -> After:
@@ -575,7 +575,7 @@ def _follow_persistent(name: str, describe: Callable[..., Arguments]) -> Callabl
 
 
 def _create_group(monitor: Monitor, call: MpiCall, comm: Any, group: Any, tag: int = 0) -> None:
-    """Record the group and tag of ``Create_group``, called only by members of the group, for a deadlock report."""
+    """Record the group and tag of ``Create_group``, for a deadlock report."""
     call.arguments = f"{_group(_members(comm, group)['group'])} and tag {tag}"
 
 

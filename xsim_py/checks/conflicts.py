@@ -49,7 +49,7 @@ def drop_epoch(monitor: Monitor, mine: OpenWindow, members: Iterable[int]) -> No
 
 
 def drop_ordered(monitor: Monitor, call: MpiCall, instance: CollectiveInstance) -> None:
-    """Report and drop conflicting accesses when a collective synchronises all ranks and many steps are kept.
+    """Report conflicting accesses and drop all, if a collective synchronises all ranks.
 
     Each member receives from all others in that collective. If all accesses are complete, they come before everything
     that follows and need not be kept: memory is bounded by the accesses between two such collectives.
@@ -72,7 +72,10 @@ def drop_ordered(monitor: Monitor, call: MpiCall, instance: CollectiveInstance) 
 
 
 def _may_conflict(accesses: list[Access]) -> bool:
-    """Return True if any two of these accesses, in order for each rank, conflict unless something orders them."""
+    """Return True if any two of these accesses may conflict, unless something orders them.
+
+    They are in order for each rank.
+    """
     if len(accesses) < 2:
         return False
     pieces = sorted(piece for access in accesses for piece in access.pieces)
@@ -88,7 +91,10 @@ def _may_conflict(accesses: list[Access]) -> bool:
 
 
 def conflicting(monitor: Monitor, broken_off: Collection[str] = ()) -> None:
-    """Find unordered accesses to the same memory, except those that a failing test has left incomplete."""
+    """Find unordered accesses to the same memory.
+
+    Accesses that a failing test has left incomplete are exempt.
+    """
     if not monitor.accesses or len(monitor.ranks) > MOST_RANKS:
         return
     for accesses in monitor.accesses.values() if broken_off else ():
@@ -162,7 +168,7 @@ def _compare_windows(monitor: Monitor, clocks: Clocks, window: Any, other_window
 
 
 def _cannot_conflict(accesses: list[Access]) -> bool:
-    """Return True if no two accesses to one memory can conflict, judging by orders known to single ranks.
+    """Return True if no two accesses to one memory can conflict, by orders known to single ranks.
 
     A rank knows when its own accesses completed. The rank that owns the memory knows the order of its own accesses, and
     the accesses allowed by a Post complete before the following Wait.
@@ -177,7 +183,7 @@ def _cannot_conflict(accesses: list[Access]) -> bool:
 
 
 def _may_race(mine: dict[int, list[Access]], theirs: dict[int, list[Access]]) -> bool:
-    """Return True if accesses of two kinds (or one), by rank, conflict unless other calls order them."""
+    """Return True if accesses of two kinds (or one), by rank, conflict unless calls order them."""
     one, other = next(iter(mine.values()))[0], next(iter(theirs.values()))[0]
     if not overlap(one.pieces, other.pieces):
         return False
@@ -192,7 +198,10 @@ def _may_race(mine: dict[int, list[Access]], theirs: dict[int, list[Access]]) ->
 
 
 def _are_exposed_at_once(mine: dict[int, list[Access]], theirs: dict[int, list[Access]]) -> bool:
-    """Return True if memory is exposed to accesses of two ranks at once, as known by the rank that owns it."""
+    """Return True if memory is exposed to accesses of two ranks at once.
+
+    Its own rank knows the order of exposures.
+    """
     last: dict[int, float] = {}
     kinds = (mine,) if mine is theirs else (mine, theirs)
     for since, until, rank in sorted(

@@ -65,7 +65,10 @@ def _check(monitor: Monitor, call: MpiCall, buf: Any, names: Names) -> None:
 
 
 def _of_call(code: Any, offset: int) -> dict[int | str, Names]:
-    """Return the arguments of a call that may be copies, by position or name, each with the copied array."""
+    """Return the arguments of a call that may be copies, by position or name.
+
+    Each comes with the name of the copied array.
+    """
     positions = next(iter([*code.co_positions()][offset // 2 :]), None)
     if positions is None or positions[1] is None or positions[3] is None:
         return {}
@@ -75,7 +78,7 @@ def _of_call(code: Any, offset: int) -> dict[int | str, Names]:
 @cleared_on_change
 @cache
 def copied_in(file: str) -> dict[tuple[int, int], dict[int | str, Names]]:
-    """Return the arguments of each call in a file that may be copies, by the line and column of the call's end."""
+    """Return the arguments of each call in a file that may be copies, by the call's end."""
     found = {}
     for node in nodes_of(file):
         if isinstance(node, ast.Call) and not any(isinstance(each, ast.Starred) for each in node.args):
@@ -96,7 +99,10 @@ def _copies(node: ast.Call) -> Iterator[tuple[int | str, Names]]:
 
 
 def _copied(node: ast.expr) -> Names:
-    """Return the name of the array from which an expression takes elements; empty for other expressions."""
+    """Return the name of the array from which an expression takes elements.
+
+    The result is empty for other expressions.
+    """
     if isinstance(node, ast.Subscript):
         return _copied(node.value)
     if isinstance(node, ast.Call):

@@ -45,7 +45,10 @@ def covers(pieces: list[tuple[int, int]], array: Any) -> bool:
 
 
 def shared(part: Any, start: int, end: int) -> list[tuple[int, int]]:
-    """Return the pieces of memory between two addresses with elements of an array; empty if too many."""
+    """Return the pieces of memory between two addresses with elements of an array.
+
+    The result is empty if there are too many.
+    """
     if part.flags.c_contiguous or part.flags.f_contiguous:
         return [(start, end)]
     rows = _rows(part, MOST_PIECES)
@@ -57,7 +60,7 @@ def shared(part: Any, start: int, end: int) -> list[tuple[int, int]]:
 
 
 def shares(part: Any, start: int, end: int) -> bool:
-    """Return True if an array has, or may have, an element between two addresses within its bounds."""
+    """Return True if an array may have an element between two addresses within its bounds."""
     if part.flags.c_contiguous or part.flags.f_contiguous:
         return True
     rows = _rows(part, _MOST_ROWS)
@@ -68,7 +71,10 @@ def shares(part: Any, start: int, end: int) -> bool:
 
 
 def picked(array: Any, key: Any) -> list[tuple[int, int]] | None:
-    """Return the pieces of memory of the elements that an index selects; None if there are too many."""
+    """Return the pieces of memory of the elements that an index selects.
+
+    The result is None if there are too many.
+    """
     at = np.full((), array.ctypes.data, np.int64)
     for grid, stride in zip(np.ogrid[tuple(map(slice, array.shape))], array.strides, strict=True):
         at = at + np.broadcast_to(grid, array.shape)[key] * stride
@@ -108,7 +114,10 @@ def joined(pieces: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _rows(part: Any, most: int) -> tuple[NDArray[np.int64], int] | None:
-    """Return the addresses of contiguous rows of an array and their length; None if there are too many rows."""
+    """Return the addresses of contiguous rows of an array and their length.
+
+    The result is None if there are too many rows.
+    """
     dims = sorted((abs(stride), count) for count, stride in zip(part.shape, part.strides, strict=True) if count > 1)
     length = int(part.itemsize)
     while dims and dims[0][0] in (0, length):

@@ -59,7 +59,7 @@ def _blocking_locks(mine: OpenWindow, theirs: OpenWindow) -> list[int]:
 
 
 def unfinished(monitor: Monitor, number: int) -> None:
-    """Find epochs that a rank has never ended, and accesses under a lock acquired between two fences.
+    """Find unfinished epochs, and accesses under a lock acquired between two fences.
 
     Those two fences form an epoch, in which the lock begins another (MPI 4.1, 12.5.1 and 12.5.3). This counts only if
     they are the only fences of a window and nothing came before: programs that use fences as barriers between locks

@@ -1,4 +1,4 @@
-"""The rank's own loads and stores of memory it exposes in a window, and what they may observe."""
+"""The rank's own loads and stores of memory it exposes in a window."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Exposed:
         self._last = None
 
     def withdraw(self, place: Place) -> None:
-        """Drop the accesses that a rejected call was about to make, identified by this very place object."""
+        """Drop the accesses of a rejected call, identified by this very place object."""
         key = self.key
         accesses = self._monitor.accesses.get(key, [])
         while accesses and accesses[-1].place is place:
@@ -91,7 +91,7 @@ class Exposed:
                 del self._monitor.accesses[key]
 
     def _polls(self, place: Place, frame: FrameType | None, inside: list[tuple[int, int]]) -> bool:
-        """Return True if a load polls for a value, or may follow a synchronisation unknown to the monitor."""
+        """Return True if a load polls, or may follow a synchronisation unknown to the monitor."""
         if self._may_be_signalled():
             return True
         if frame is None:
@@ -104,7 +104,7 @@ class Exposed:
         return has_synced and is_repeated(place[1], frame)
 
     def _may_repeat(self, place: Place, frame: FrameType | None) -> bool:
-        """Return True if a store is in a loop or may follow a synchronisation unknown to the monitor."""
+        """Return True if a store may be repeated, or follow a synchronisation unknown to the monitor."""
         if self._may_be_signalled():
             return True
         return is_repeated(0, sys._getframe()) if frame is None else is_repeated(place[1], frame)
@@ -115,7 +115,10 @@ class Exposed:
 
 
 def latest_of(monitor: Monitor, what: str, mine: OpenWindow, target: int) -> dict[int, Access]:
-    """Return each rank's last accumulate, put or store on a target: a rank that sees it knows all before it."""
+    """Return each rank's last accumulate, put or store on a target.
+
+    A rank that sees it knows all before it.
+    """
     found: dict[int, Access] = monitor.signals.setdefault((mine.key, what, target), {})
     return found
 
@@ -126,7 +129,7 @@ def note_seen(access: Access) -> None:
 
 
 def note_read(monitor: Monitor, state: RankState, mine: OpenWindow, place: Place) -> None:
-    """Record that a rank reads its own memory and may see what others last put or accumulated there."""
+    """Record that a rank reads its own memory and may see what others last stored there."""
     me = mine.window.comm.me
     latest = [access for how in (WRITE, ACCUMULATE) for access in latest_of(monitor, how, mine, me).values()]
     after = [access for access in latest if access.rank != state.number]
@@ -136,7 +139,10 @@ def note_read(monitor: Monitor, state: RankState, mine: OpenWindow, place: Place
 
 
 def seen_record(rank: int, place: Place, after: Sequence[Access]) -> Access:
-    """Return a record of having seen the results of accesses: a rank that waits for it comes after them."""
+    """Return a record of having seen the results of accesses.
+
+    A rank that waits for it comes after them.
+    """
     seen = Access(rank, "", place, READ, "", [], exclusive=False)
     seen.after = after
     return seen

@@ -1,4 +1,4 @@
-"""Checks of file calls: members must open and access files together and not touch buffers in use."""
+"""Checks of file calls: collective opens and accesses, and buffers in use."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _collective(monitor: Monitor, call: MpiCall, file: Any, *args: Any, **kwargs
 
 
 def _blocking_transfer(name: str) -> Callable[..., After | None]:
-    """Return the check of a call that writes from a buffer, or reads into one, before it returns."""
+    """Return the check of a blocking read or write."""
     reads, is_collective, place = name.startswith("Write"), name.endswith(_COLLECTIVE_SUFFIXES), int("_at" in name)
 
     def follow(monitor: Monitor, call: MpiCall, file: Any, *args: Any, **kwargs: Any) -> After | None:
@@ -113,7 +113,10 @@ def _nonblocking_transfer(*, reads: bool) -> Callable[..., After | None]:
 
 
 def _check_pending_split(monitor: Monitor, call: MpiCall, file: Any) -> None:
-    """Find a split call on a file that already has one pending; at most one is allowed (MPI 4.1, 14.4.5)."""
+    """Find a split call on a file that already has one pending.
+
+    At most one is allowed (MPI 4.1, 14.4.5).
+    """
     before = monitor.signals.get((call.rank.number, "split", id(file._impl)))
     if before is not None and call.name.endswith("_begin"):
         text = f"{call.title} is called before {before[0].title} of the same file has ended"
@@ -140,7 +143,7 @@ def _if_uncaught(monitor: Monitor, call: MpiCall, text: str, *details: str) -> N
 
 
 def unfinished(monitor: Monitor, number: int) -> None:
-    """Find split calls that a rank has never ended, even before closing their files (MPI 4.1, 14.2.2)."""
+    """Find unfinished split calls of a rank, even if the file is closed (MPI 4.1, 14.2.2)."""
     for key, begun in monitor.signals.items():
         if key[:2] == (number, "split"):
             text = f"{begun[0].title} is never ended"

@@ -14,7 +14,7 @@ _COMMENT = re.compile(r"#\s*xsim:\s*ignore\[([\w\s,]*)\]")
 
 
 def is_ignored(finding: Finding, start: str) -> bool:
-    """Return True if the line of a finding has a comment ``# xsim: ignore[CLASS, ...]`` with its class.
+    """Return True if a comment ``# xsim: ignore[CLASS, ...]`` suppresses a finding at its line.
 
     File names are relative to the directory `start`.
     """

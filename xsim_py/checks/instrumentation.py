@@ -157,7 +157,10 @@ class ByTracing(InstructionEvents):
                     self._watch(fiber)
 
     def _on_thread(self, fiber: Fiber) -> None:
-        """Watch a new thread, and from now on all that wait: some may wait before any memory is in use."""
+        """Watch a new thread, and from now on all that wait.
+
+        Some may wait before any memory is in use.
+        """
         if self.is_usable:
             self._has_threads = True
             give_control_by(self._wait)
@@ -187,7 +190,7 @@ class ByTracing(InstructionEvents):
 
 
 class ByMonitoring(InstructionEvents):
-    """Instruction events from `sys.monitoring`, for each function from its first instruction on, in any thread."""
+    """Instruction events from `sys.monitoring`, for whole functions in any thread."""
 
     _TOOLS = (5, 4, 3)
     """The tool numbers least likely used by a program: the first is reserved for optimisers."""

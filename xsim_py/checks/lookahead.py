@@ -47,7 +47,10 @@ class ArrayAhead(NamedTuple):
 
 
 class CodeAhead(NamedTuple):
-    """The code from one location in a function to its next MPI call, if no other program code runs in between."""
+    """The code from one location in a function to its next MPI call.
+
+    This holds if no other program code runs in between.
+    """
 
     owners: frozenset[Names]
     """Names of mpi4py objects or classes: the next call is a method of one of these."""
@@ -157,7 +160,9 @@ class _OtherCode(Exception):
 def read_ahead(
     code: CodeType, touching: dict[int, tuple[int, tuple[Touch, ...]]], offset: int, scope: Scope
 ) -> CodeAhead | None:
-    """Return the code from one location to the next MPI calls, on all paths; None if other code may run.
+    """Return the code from one location to the next MPI calls, on all paths.
+
+    The result is None if other code may run.
 
     Between two calls that begin a receive and a send there is often none. It is analysed once per location. `touching`
     maps the offset of each instruction that may access arrays to its line and these accesses.
@@ -364,7 +369,7 @@ def _runs_for_attribute(owner: Any, name: str) -> bool:
 
 
 def _has_code_for(kind: type, name: str) -> bool:
-    """Return True if a class defines code in Python for an attribute of its objects or of itself."""
+    """Return True if a class defines code in Python for an attribute."""
     written = [each.__dict__ for each in kind.__mro__ if each.__flags__ & HEAP_TYPE]
     if any(each in of_class for each in ("__getattr__", "__getattribute__", "__setattr__") for of_class in written):
         return True

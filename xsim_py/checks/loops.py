@@ -44,7 +44,10 @@ class LoopLines(NamedTuple):
 
 
 def is_polling(line: int, frame: FrameType) -> bool:
-    """Return True if a value read in a line of a frame may decide whether a loop continues, there or in a caller."""
+    """Return True if a value read in a line may decide whether a loop continues.
+
+    The loop may be in the frame or in one of its callers.
+    """
     is_called = False
     for number, lines in _stack(line, frame):
         if number in lines.deciding or (is_called and number in lines.asking):
@@ -127,7 +130,7 @@ def _conditions(block: ast.AST) -> Iterator[ast.expr]:
 
 
 def _recursive(file: str) -> list[tuple[str, _Function, list[ast.Call]]]:
-    """Return the directly or indirectly recursive functions of a file, each with its recursive calls."""
+    """Return the directly or indirectly recursive functions of a file, with their recursive calls."""
     functions = list(_functions(file))
     reached: dict[str, set[str]] = {name: set() for name, _ in functions}
     callees = _callees(file, reached.keys())
@@ -147,7 +150,10 @@ def _recursive(file: str) -> list[tuple[str, _Function, list[ast.Call]]]:
 
 
 def _functions(file: str) -> Iterator[tuple[str, _Function]]:
-    """Yield the functions of a file, each with its name, or its position if it is not assigned to a variable."""
+    """Yield the functions of a file, each with its name.
+
+    A function that is not assigned to a variable has its position as its name.
+    """
     for node in nodes_of(file):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name, node
@@ -158,7 +164,9 @@ def _functions(file: str) -> Iterator[tuple[str, _Function]]:
 
 
 def _callees(file: str, functions: Collection[str]) -> Callable[[ast.Call], set[str]]:
-    """Return a function that finds the functions of a file that a call may call directly or through an argument.
+    """Return a function that finds the functions of a file that a call may call.
+
+    That may be directly or through an argument.
 
     A function that is named without being called is a value, which any assigned name may call.
     """
@@ -229,7 +237,7 @@ def _has_loop(node: ast.AST) -> bool:
 
 
 def _asking(loop: ast.While | ast.For) -> set[int]:
-    """Return the lines of a loop that call the iterator of its values, or what may raise its end."""
+    """Return the lines of a loop that call its iterator, or what may raise its end."""
     lines = set(_span(loop.iter)) if isinstance(loop, ast.For) and isinstance(loop.iter, ast.Call) else set[int]()
     for each in ast.walk(loop):
         if isinstance(each, ast.Try) and _may_leave(each):
@@ -256,7 +264,7 @@ def _results(function: ast.AST) -> Iterator[ast.stmt | ast.expr]:
 def _leading_to(
     block: ast.AST, wanted: list[Any], modules: set[str], assigned: Iterable[tuple[ast.expr, set[str]]] = ()
 ) -> set[int]:
-    """Return the lines of a block whose values may flow into some of its statements or expressions.
+    """Return the lines of a block whose values may flow into some of its nodes.
 
     The lines of these are included. Attributes of modules do not change. `assigned` adds expressions that change
     variables, each with those variables.
@@ -273,7 +281,7 @@ def _leading_to(
 
 
 def _steps(block: ast.AST) -> Iterator[tuple[ast.stmt | ast.expr, set[str]]]:
-    """Yield the nodes of a block that change variables or their contents, each with those variables."""
+    """Yield the nodes of a block that change variables or their contents, with these variables."""
     for node in ast.walk(block):
         if isinstance(node, ast.Assign):
             yield node, _roots(node.targets)

@@ -1,4 +1,4 @@
-"""The monitor of a checked run, which is notified of every call and match and collects findings."""
+"""The monitor of a checked run, which collects findings."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ def is_of_mpi4py(file: str) -> bool:
 
 
 class MpiCall:
-    """The current or last MPI call of a thread of a rank; one object is reused for all its calls.
+    """The current or last MPI call of a thread of a rank.
+
+    One object is reused for all its calls.
 
     Attributes
     ----------
@@ -283,7 +285,9 @@ class Monitor:
         return state
 
     def outermost(self, fiber: Fiber | None, inside: MpiCall | None, frame: FrameType) -> MpiCall | None:
-        """Return the `MpiCall` for a call from a frame: the first of a thread, or one nested in another call.
+        """Return the `MpiCall` for a call from a frame.
+
+        It is the first of a thread, or one nested in another call.
 
         Returns
         -------
@@ -321,7 +325,10 @@ class Monitor:
             call.sending, side.next_side = side.next_side, None
 
     def seen(self, what: Any) -> None:
-        """Record a message that the running fiber has received; requests report theirs by `received`."""
+        """Record a message that the running fiber has received.
+
+        Requests report theirs by `received`.
+        """
         send = self.in_flight.pop(what, None)
         if send is not None:
             call = self.calls.get(current.fiber)
@@ -358,7 +365,10 @@ class Monitor:
             self.note(PARAMETER_MATCHING, receive.place, text, receive.rank, details)
 
     def note_error(self, category: str, place: Place, text: str, rank: int, *details: str) -> None:
-        """Record an error that the program has not caught; for a truncated message, at its receive and send."""
+        """Record an error that the program has not caught.
+
+        A truncated message is recorded at its receive and send.
+        """
         truncated = self.truncated.pop(rank, {}) if category == PARAMETER_MATCHING else {}
         for at, message, sender in [each for each in truncated if each[0] == place] or truncated:
             self.note(category, at, message, rank, sender)

@@ -76,7 +76,10 @@ def _pending(calls: Iterable[MpiCall]) -> Iterable[MessageSide]:
 
 
 def _sides(call: MpiCall) -> list[MessageSide]:
-    """Return the messages that a call waits for; for a completion call, those of all active requests."""
+    """Return the messages that a call waits for.
+
+    A completion call waits for those of all active requests.
+    """
     if call.waits_for is not None:
         return call.waits_for.listed()
     if not call.name.lower().startswith(("wait", "test")):
@@ -108,7 +111,7 @@ def _explains(monitor: Monitor, send: MessageSide, receive: MessageSide) -> bool
 
 
 def _on_other_communicators(monitor: Monitor) -> bool:
-    """Find ranks that call one collective on different communicators, on each of which others are missing."""
+    """Find ranks that call one collective on different communicators."""
     by_name: dict[str, list[tuple[int, CollectiveCall]]] = {}
     for ((cid, _, _), _), instance in monitor.members.items():
         for entry in instance.calls.values():
@@ -162,7 +165,10 @@ def incomplete(monitor: Monitor) -> None:
 
 
 def unreceived(monitor: Monitor, *, before: bool = False) -> None:
-    """Find messages that are never received; with `before`, only those of activities that have ended."""
+    """Find messages that are never received.
+
+    With `before`, only those of ended activities are reported.
+    """
     for send in monitor.in_flight.values():
         if before and not monitor.is_over(send.place):
             continue

@@ -1,4 +1,7 @@
-"""Checks of partitioned messages: a partition must not be accessed once it is ready, or before it arrives."""
+"""Checks of partitioned messages.
+
+A partition must not be accessed once it is ready, or before it arrives.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,7 @@ def _prepared(*, sends: bool) -> Callable[..., After | None]:
 
 
 def _match_halves(monitor: Monitor, core: Any, side: MessageSide) -> None:
-    """Compare the types of a partitioned message with those of its other half, if that was made before."""
+    """Compare the types of a partitioned message with those of its other half, if known."""
     ends = (side.rank, core.remote[side.peer])
     key = "partitioned", core.cid, ends if side.sends else ends[::-1], side.tag
     waiting = monitor.signals.setdefault(key, [])
@@ -86,7 +89,10 @@ def _use(monitor: Monitor, call: MpiCall, record: RequestRecord, partitions: Ite
 
 
 def started(monitor: Monitor, call: MpiCall, record: RequestRecord) -> None:
-    """Record the start of a partitioned request: a receive buffer must not be accessed from now on."""
+    """Record the start of a partitioned request.
+
+    A receive buffer must not be accessed from now on.
+    """
     if not record.sends:
         _use(monitor, call, record, range(len(record.partitions)))
 

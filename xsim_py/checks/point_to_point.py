@@ -141,7 +141,7 @@ def probe(
 
 
 def _fits(message: Message, side: MessageSide) -> bool:
-    """Return True if a message is one that a probe with a named source has found but not received."""
+    """Return True if a probe with a named source has found but not received a message."""
     wanted = (message.tag == side.tag or side.tag == ANY_TAG) and not getattr(message, "taken", True)
     return wanted and (message.to, message.cid, message.source) == (side.rank, side.comm.cid, side.peer)
 
@@ -295,7 +295,10 @@ def begin_send_receive_replace(
 
 
 def _guard_exchange(monitor: Monitor, call: MpiCall, *uses: buffers.Used | None) -> After:
-    """Return the guard of the buffers of a request that sends and receives; its two messages are not followed."""
+    """Return the guard of the buffers of a request that sends and receives.
+
+    Its two messages are not followed.
+    """
 
     def begun(request: Any) -> None:
         record = of_request(monitor, call, request)

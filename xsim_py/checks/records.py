@@ -306,13 +306,13 @@ class Access(RankAction):
 
     @property
     def exposure(self) -> tuple[int, float]:
-        """Return the interval of moments, of the rank that owns the memory, in which the access may take place."""
+        """Return the moments of the exposing rank between which the access may take place."""
         if self.is_local:
             return self.since, self.until
         return (0, inf) if self.allowed_by is None else (self.allowed_by.since, self.allowed_by.until)
 
     def conflicts(self, other: Access, *, two_windows: bool = False) -> bool:
-        """Return True if two accesses to the same bytes conflict when concurrent, possibly through two windows.
+        """Return True if two accesses to the same bytes conflict when concurrent.
 
         Two windows are independent: locks of one do not order accesses through the other, and accumulations through
         both are not atomic with respect to each other (MPI 4.1, 12.2.1).
@@ -349,6 +349,9 @@ class Access(RankAction):
 
 
 def _compatible(mine: str, theirs: str) -> bool:
-    """Return True if two accumulations may be concurrent: equal operation and type, or one is a NO_OP."""
+    """Return True if two accumulations may be concurrent.
+
+    Their operation and type are equal, or one is a NO_OP.
+    """
     (op, kind), (other_op, other_kind) = mine.split(" on "), theirs.split(" on ")
     return kind == other_kind and (op == other_op or "NO_OP" in (op, other_op))

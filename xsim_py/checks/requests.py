@@ -1,4 +1,7 @@
-"""Checks of the life cycle of requests: completion, and start, completion and freeing of persistent ones."""
+"""Checks of the life cycle of requests.
+
+Requests are completed; persistent ones are started, completed and freed.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ _WAITS_FOR_ONE = frozenset(("Waitany", "waitany", "Waitsome", "waitsome"))
 
 
 class RequestRecord:
-    """A request of a rank, from its creation until it is completed, or freed if it is persistent.
+    """A request of a rank, until it is completed, or freed if it is persistent.
 
     Attributes
     ----------
@@ -73,7 +76,10 @@ class RequestRecord:
 
 
 def of_request(monitor: Monitor, call: MpiCall, request: Any) -> RequestRecord | None:
-    """Return the record of a request returned by a call, created if it is new; None for a null request."""
+    """Return the record of a request returned by a call, created if it is new.
+
+    The result is None for a null request.
+    """
     if not isinstance(request, Request):
         return None
     task = request._impl
@@ -115,7 +121,9 @@ def completed(monitor: Monitor, state: RankState, task: Any, operation: Any, cal
 
 
 def _may_wait(call: MpiCall) -> str:
-    """Return `PERHAPS` if a call that completed a request may have waited for it in particular; else an empty string.
+    """Return `PERHAPS` if a completion call may have waited for this particular request.
+
+    Otherwise the result is empty.
 
     Of several requests a different one might have completed, and usually a loop waits for all of them.
     """
@@ -159,7 +167,7 @@ def _may_be_freed(record: RequestRecord) -> bool:
 
 
 def cancel(monitor: Monitor, call: MpiCall, request: Any) -> None:
-    """Check ``Cancel``, which is only allowed for requests of messages (MPI 4.1, 3.8.4 and 6.12)."""
+    """Check ``Cancel``, which is only allowed for messages (MPI 4.1, 3.8.4 and 6.12)."""
     record = call.rank.requests.get(id(request._impl))
     if record is not None and record.collective is not None and record.active:
         text = f"the request of {record.title} is cancelled, which is not allowed for a collective"
@@ -193,7 +201,10 @@ def _never_completed(monitor: Monitor, state: RankState, record: RequestRecord) 
 
 
 def wait(monitor: Monitor, call: MpiCall, request: Any, status: Any = None) -> None:
-    """Check ``Wait``: it returns at once for an unstarted request, which is an error if it is started later."""
+    """Check ``Wait``, which returns at once for an unstarted request.
+
+    That is an error if the request is started later.
+    """
     wait_all(monitor, call, None, (request,))
 
 
@@ -207,7 +218,7 @@ def wait_all(monitor: Monitor, call: MpiCall, cls: Any, requests: Any, statuses:
 
 
 def status(monitor: Monitor, call: MpiCall, request: Any, status: Any = None) -> Callable[[Any], None]:
-    """Check ``Get_status``: a request found complete no longer uses its buffers (MPI 4.1, 3.7.6)."""
+    """Check ``Get_status``: a complete request no longer uses its buffers (MPI 4.1, 3.7.6)."""
     return lambda result: _complete(call, [request] if result else [])
 
 
@@ -229,7 +240,7 @@ def status_some(
 
 
 def _complete(call: MpiCall, requests: Sequence[Any]) -> None:
-    """Stop guarding the buffers of requests that a call has found complete without completing them."""
+    """Stop guarding the buffers of requests found complete but not completed."""
     for request in requests:
         record = call.rank.requests.get(id(request._impl))
         if record is not None and record.active:
@@ -249,7 +260,7 @@ def unfinished(monitor: Monitor, state: RankState) -> None:
 
 
 def note_lost(monitor: Monitor) -> None:
-    """Record active requests of ended activities, such as earlier tests, that no handle refers to.
+    """Record active requests of ended activities that no handle refers to.
 
     With a handle, the program might have completed the request later. This must be called before the ranks' objects are
     released.

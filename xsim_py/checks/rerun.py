@@ -56,7 +56,10 @@ class _Outcome(NamedTuple):
     found: tuple[tuple[str, str, int], ...]
 
     def known(self, other: _Outcome) -> list[tuple[str, ...]] | None:
-        """Return the lines with differing words blanked; None if their numbers of lines or words differ."""
+        """Return the lines with differing words blanked.
+
+        The result is None if their numbers of lines or words differ.
+        """
         if list(map(len, self.printed)) != list(map(len, other.printed)):
             return None
         pairs = zip(self.printed, other.printed, strict=True)
@@ -150,7 +153,7 @@ _LABEL = re.compile(r"\[(\d+)\] ")
 
 
 def _outcome(result: Result, printed: str, found: Iterable[Finding]) -> _Outcome:
-    """Return an outcome with each rank's output in order, independent of the interleaving of ranks."""
+    """Return an outcome with each rank's output in order, independent of interleaving."""
     lines = sorted(printed.splitlines(), key=lambda line: int(match[1]) if (match := _LABEL.match(line)) else -1)
     places = tuple(sorted({(each.category, each.file, each.line) for each in found}))
     return _Outcome(result.ended, result.exit_status, tuple(tuple(line.split()) for line in lines), places)

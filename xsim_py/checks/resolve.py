@@ -96,7 +96,7 @@ class Part(NamedTuple):
 
 
 def takes_parts(touch: Touch, found: Part, scope: Scope) -> bool:
-    """Return True if an instruction takes the array, or parts that are arrays, without reading elements."""
+    """Return True if an instruction takes an array or parts of it without reading elements."""
     if touch.target is not None:
         into = part_of(touch.target, scope).array
         return type(into) is not np.ndarray or into.dtype.hasobject
@@ -154,7 +154,10 @@ def part_of(array: ArrayName, scope: Scope) -> Part:
 
 
 def _plain_values(index: Index, scope: Scope) -> dict[str, Any] | None:
-    """Return the values of the names in an index; None unless it can be evaluated without running program code."""
+    """Return the values of the names in an index.
+
+    The result is None if evaluating it would run program code.
+    """
     values: dict[str, Any] = {"Ellipsis": Ellipsis}
     for name in index.code.co_names:
         names = tuple(name.split("."))
@@ -182,7 +185,10 @@ def _all_plain(values: Collection[Any]) -> bool:
 
 
 def _flattened(part: Any) -> Any:
-    """Return the one-dimensional array behind an array's `flat`, or None if there is no such array."""
+    """Return the one-dimensional array behind an array's `flat`.
+
+    The result is None if there is none.
+    """
     if type(part) is np.flatiter:
         return part.base.reshape(-1) if part.base.flags.c_contiguous else None
     return part

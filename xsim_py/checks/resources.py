@@ -1,4 +1,7 @@
-"""Checks of objects that a rank creates and must free: communicators, groups, datatypes, windows, files ..."""
+"""Checks of objects that a rank creates and must free.
+
+These are communicators, groups, datatypes, windows, files ...
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of one-sided communication: conflicting accesses and unfinished epochs (MPI 4.1, chapter 12).
+"""Checks of one-sided communication: conflicts and unfinished epochs (MPI 4.1, chapter 12).
 
 Two accesses to the same bytes of a window conflict if neither completed before the other began, at least one of them
 writes, and they are not accumulations with one operation (12.7.1). Exclusive locks order them.
@@ -102,7 +102,9 @@ def _guarded(
     received: Any = None,
     latest: dict[int, Access] | None = None,
 ) -> After:
-    """Count an access after its call succeeds, and guard the origin buffers until it is complete.
+    """Count an access after its call succeeds, and guard the origin buffers.
+
+    They are guarded until the access is complete.
 
     If it modifies the target, it becomes the `latest` access of its rank.
     """
@@ -318,7 +320,10 @@ def _every(mine: OpenWindow, _: Any) -> Iterable[int]:
 
 
 def _ending(call: MpiCall, mine: OpenWindow) -> After | None:
-    """Record that a call completes all open accesses; return a function that releases their buffers after it."""
+    """Record that a call completes all open accesses.
+
+    Return a function that releases their buffers after it.
+    """
     if not mine.open:
         return None
     open_ones = [access for accesses in mine.open.values() for access in accesses]
@@ -392,7 +397,10 @@ def _sync(monitor: Monitor, call: MpiCall, win: Any) -> None:
 
 
 def _signal(monitor: Monitor, mine: OpenWindow, kind: str, source: int, dest: int, *, sends: bool) -> Signal:
-    """Return the next signal of a kind between two members of a window (or one), seen from this side."""
+    """Return the next signal of a kind between two members of a window.
+
+    It is the same on both sides, which may be one member.
+    """
     side = kind, source, dest, sends
     count = mine.signals[side] = mine.signals.get(side, 0) + 1
     key = mine.key, kind, source, dest, count

@@ -96,12 +96,15 @@ def of_elements(core: Type, count: int) -> Signature:
 
 @lru_cache(maxsize=256)
 def kind_of_elements(core: Type) -> str:
-    """Return the basic type of a datatype's elements, as accumulations require it (MPI 4.1, 12.3.4)."""
+    """Return the basic type of a datatype's elements, for accumulations (MPI 4.1, 12.3.4)."""
     return " and ".join(dict.fromkeys(name for name, _ in _runs(core)))
 
 
 def of_buffer(buf: Any, blocks: int = 0) -> Signature | None:
-    """Return the signature of a buffer argument, or of each of its blocks; None if it is invalid."""
+    """Return the signature of a buffer argument, or of each of its blocks.
+
+    The result is None if it is invalid.
+    """
     if type(buf) is _ndarray and not blocks:  # hot path
         by_size = _of_arrays.get(buf.dtype)
         if by_size is not None:

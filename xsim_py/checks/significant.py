@@ -1,4 +1,6 @@
-"""The buffers of a collective that a rank reads or writes: not all arguments are significant on all ranks.
+"""The buffers of a collective that a rank reads or writes.
+
+Not all arguments are significant on all ranks.
 
 MPI 4.1, 6.4 to 6.12 and 8.6, define where an argument is significant: the receive buffer of a gather on the root only,
 that of an exclusive scan not on rank 0, and the block of a missing neighbour nowhere.
@@ -48,13 +50,16 @@ def receives(core: Any, name: str, root: Any) -> bool:
 
 @cache
 def kind_of(name: str) -> tuple[str, str]:
-    """Return the kind of a collective, and the form of its blocks: "v" with counts, "w" also with types."""
+    """Return the kind of a collective, and the form of its blocks.
+
+    Form "v" has counts, "w" also types.
+    """
     kind = name.lower().rstrip("vw")
     return kind, name[len(kind) :]
 
 
 def significant(core: Any, name: str, root: Any, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any]:
-    """Return the buffers that a rank reads and writes in a collective, by its blocking name, or None.
+    """Return the buffers that a rank reads and writes in a collective, or None.
 
     Both are buffer arguments that `buffers` accepts, or parsed buffers.
     """

@@ -1,4 +1,4 @@
-"""Source analysis: the arrays that each instruction accesses, and the function that each call calls."""
+"""Source analysis of array accesses and called functions."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Touch(NamedTuple):
 
 
 def names_in(touch: Touch) -> set[str]:
-    """Return the variables and attributes that determine the array elements an instruction accesses."""
+    """Return the names that determine which array elements an instruction accesses."""
     arrays = [touch.array, *([touch.target] if touch.target else [])]
     found = {name for array in arrays for name in array.names}
     for index in [index for array in arrays for index in array.indices]:
@@ -176,7 +176,10 @@ def touches_of(file: str) -> dict[Key, tuple[Touch, ...]]:
 @cleared_on_change
 @lru_cache(maxsize=128)
 def instructions_of(code: CodeType, file: str) -> list[dis.Instruction]:
-    """Return the instructions of a function. The file is part of the key: equal code may be in two files."""
+    """Return the instructions of a function.
+
+    The file is part of the key, because equal code may be in two files.
+    """
     return list(dis.get_instructions(code))
 
 
@@ -209,7 +212,10 @@ def key_of(instruction: dis.Instruction) -> Key | None:
 
 
 def _accesses_of(node: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
-    """Yield the accesses of a node: the instruction group, the node where it ends, and the access."""
+    """Yield the accesses of a node.
+
+    Each has an instruction group and the node where it ends.
+    """
     if isinstance(node, ast.Subscript):
         array = _array(node.value)
         if array is not None and array.names[-1] in ("r_", "c_") and array.names[0] in _NUMPY:
@@ -274,7 +280,10 @@ def _is_text(node: ast.AST) -> bool:
 
 
 def _iterated(node: ast.AST, iterated: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
-    """Yield the accesses at the start of an iteration, located at the whole statement before Python 3.13."""
+    """Yield the accesses at the start of an iteration.
+
+    Before Python 3.13 they are located at the whole statement.
+    """
     for place in dict.fromkeys((node, iterated)):
         if isinstance(iterated, ast.Call) and iterated.args and _function(iterated) in _BY_ELEMENT:
             yield from _loads("iterate", place, *_parts(iterated.args[0]))
@@ -284,7 +293,7 @@ def _iterated(node: ast.AST, iterated: ast.AST) -> Iterator[tuple[str, Any, Touc
 
 
 def _iterated_lazily(iterated: ast.AST, *callees: str) -> Iterator[Touch]:
-    """Yield the arrays whose elements are read by iterating over the result of a function such as `zip`."""
+    """Yield the arrays read by iterating over the result of a function such as `zip`."""
     if isinstance(iterated, ast.Call) and isinstance(iterated.func, ast.Name) and iterated.func.id in _LAZY:
         callee = (*(callees or ("an iterator",)), iterated.func.id)
         for argument in iterated.args:
@@ -376,7 +385,7 @@ def _parts(argument: ast.AST) -> list[ast.expr]:
 
 
 def _elements(node: ast.AST) -> ArrayName | None:
-    """Return the name of the array that an expression is, or whose elements it has in another shape."""
+    """Return the name of the array that an expression is or reshapes."""
     while isinstance(node, ast.Call):
         if _function(node) in VIEWING and len(node.args) > 0:
             node = node.args[0]
@@ -388,7 +397,10 @@ def _elements(node: ast.AST) -> ArrayName | None:
 
 
 def _iterable(node: ast.AST) -> ArrayName | None:
-    """Return the name of an array like `_elements`; None if the expression may have more dimensions."""
+    """Return the name of an array like `_elements`.
+
+    The result is None if the expression may have more dimensions.
+    """
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _ADDING_DIMENSIONS:
         shape = node.args[-1:]
         if not shape or not isinstance(shape[0], ast.Constant | ast.UnaryOp) or _function(node) or len(node.args) > 1:
@@ -451,7 +463,10 @@ def _index(node: ast.AST) -> Index | None:
 @cleared_on_change
 @cache
 def callees_of(file: str) -> dict[Key, tuple[str, ...]]:
-    """Return the names of the function that each call of a file calls; for methods of expressions, only the last."""
+    """Return the names of the function that each call of a file calls.
+
+    For a method of an expression it is only the method's name.
+    """
     found = {}
     for node in nodes_of(file):
         if isinstance(node, ast.Call):
@@ -473,7 +488,7 @@ class Iterated(NamedTuple):
 @cleared_on_change
 @cache
 def iterated_of(file: str) -> dict[Key, Iterated]:
-    """Return the iterable of each loop of a file that is a name, or made from names by Python functions."""
+    """Return the iterable of each loop of a file, if it is known by names."""
     found = {}
     for node in nodes_of(file):
         places: list[tuple[ast.AST, ast.AST]] = []

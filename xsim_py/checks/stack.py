@@ -36,7 +36,10 @@ def entry(stack: Stack, depth: int) -> Entry:
 
 
 def after(stack: Stack, instruction: dis.Instruction, result: Entry = UNKNOWN, *, jumps: bool = False) -> Stack:
-    """Return the stack after an instruction, which may jump; `result` is the result of a call or iterator."""
+    """Return the stack after an instruction, which may jump.
+
+    `result` is the result of a call or iterator.
+    """
     name, argument = instruction.opname, instruction.arg
     if name == "SWAP":
         assert argument is not None
@@ -79,7 +82,7 @@ def _pushed(stack: Stack, instruction: dis.Instruction, result: Entry) -> tuple[
 
 
 def stored(stack: Stack, instruction: dis.Instruction) -> dict[str, Entry]:
-    """Return the variables or attributes that an instruction stores or deletes, with their new values."""
+    """Return what an instruction stores or deletes, with the new values."""
     name, value = instruction.opname, instruction.argval
     if not name.startswith(("STORE_", "DELETE_")) or value is None:
         return {}

@@ -71,7 +71,7 @@ class Steps:
         self.pending.append(step)
 
     def listed(self) -> list[tuple[list[Any], list[Any], bool | str]]:
-        """Return the steps, each as what it begins, what it waits for, and whether it must wait for exactly that."""
+        """Return the steps, each as what it begins, what it waits for, and how exactly."""
         return [(step.listed(), step.listed(), True) if type(step) is MessageSide else step for step in self.pending]
 
     def relax(self) -> None:
@@ -81,7 +81,10 @@ class Steps:
                 self.pending[i] = step[0], step[1], False
 
     def forget_clocks(self) -> None:
-        """Reset the clocks of the remaining steps, so that `clocks` computes them again; replayed steps have none."""
+        """Reset the clocks of the remaining steps, so that `clocks` computes them again.
+
+        Replayed steps have none.
+        """
         for posted, waited, _ in self.listed():
             for each in posted:
                 each.clock = None
@@ -92,7 +95,9 @@ class Steps:
     def replay(
         self, waiters: dict[int, list[Steps]] = _NO_WAITERS, ready: deque[Steps] | None = None, *, is_over: bool = False
     ) -> Any:
-        """Replay and drop steps up to the first that waits for something not begun; return that, or None.
+        """Replay and drop steps up to the first that waits for something not begun.
+
+        Return that, or None.
 
         References to what has begun are dropped: nothing else keeps it alive, and it refers to this object.
         """
@@ -170,7 +175,10 @@ def _begin(step: Step, waiters: dict[int, list[Steps]] = _NO_WAITERS, ready: Any
 
 
 def replay_all(ranks: Iterable[Steps], *, is_over: bool) -> None:
-    """Replay all ranks' steps as far as they can go; if the run is over, ignore what never began."""
+    """Replay all ranks' steps as far as they can go.
+
+    If the run is over, ignore what never began.
+    """
     waiters: dict[int, list[Steps]] = {}
     ready = deque(ranks)
     while ready:

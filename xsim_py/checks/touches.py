@@ -69,7 +69,7 @@ class GuardedMemory(Protocol):
     def record_access(
         self, how: str, place: Place, pieces: list[tuple[int, int]], array: Any, frame: FrameType
     ) -> None:
-        """Record that an instruction of a frame is about to load from it or store to it through an array."""
+        """Record that an instruction is about to load from the memory or store to it."""
 
 
 class WatchedCode:

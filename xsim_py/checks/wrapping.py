@@ -95,7 +95,10 @@ _BIND = """
 
 @cache
 def _maker(count: int, required: int) -> Callable[..., Callable[..., Any]]:
-    """Return a factory of wrappers with `count` parameters, of which the first `required` have no default."""
+    """Return a factory of wrappers with `count` parameters.
+
+    The first `required` of them have no default.
+    """
     names = [f"argument_{i}" for i in range(count)]
     listed = "".join(f"{name}, " for name in names)
     defaults = [f"        if {names[i]} is missing: {names[i]} = defaults[{i}]\n" for i in range(required, count)]
@@ -131,7 +134,10 @@ def _compiled(**parts: Any) -> Callable[..., Callable[..., Any]]:
 
 @cache
 def _parameters(function: Callable[..., Any]) -> dict[str, Any] | None:
-    """Return the defaults of a function by parameter name; None if it has other kinds of parameters."""
+    """Return the defaults of a function by parameter name.
+
+    The result is None if it has other kinds of parameters.
+    """
     parameters = signature(function).parameters
     if any(each.kind not in _PLAIN for each in parameters.values()):
         return None
@@ -139,7 +145,10 @@ def _parameters(function: Callable[..., Any]) -> dict[str, Any] | None:
 
 
 def _filling(parameters: Iterable[str], required: int) -> Callable[..., list[Any] | None]:
-    """Return a function that assigns named arguments to positions, or returns None if they do not fit."""
+    """Return a function that assigns named arguments to positions.
+
+    It returns None if they do not fit.
+    """
     places = {name: i for i, name in enumerate(parameters)}
     needed = range(required)
 

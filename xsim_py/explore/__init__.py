@@ -1,4 +1,4 @@
-"""Exploration of all executions of a program: failures, legal matches, network jitter, and inputs.
+"""Exploration of all executions of a program: failures, matches, network jitter and inputs.
 
 `failures`, `wildcards`, `noise` and `inputs` are ``xsim explore`` for Python; `replay` repeats one run with a changed
 choice.

@@ -131,7 +131,10 @@ def failures(
 
 
 def _recovers(seen: RunSummary | None, reference: RunSummary, outcome: str) -> bool:
-    """Return True if a run continues after a failure that matters: one that ends no later did not depend on it."""
+    """Return True if a run continues after a failure that matters.
+
+    One that ends no later did not depend on it.
+    """
     is_later = seen is not None and seen.virtual_time_ps > reference.virtual_time_ps
     return is_later if outcome == "survived" else outcome != "aborted"
 
@@ -186,7 +189,10 @@ def _judge(accept: str | None) -> Judge:
 
 
 def sites(calls: Iterable[Call], when: Sequence[str] = WHEN) -> Iterator[PlannedDeath]:
-    """Yield the moments of these calls at which their rank can die; a call of zero duration has only ``before``."""
+    """Yield the moments of these calls at which their rank can die.
+
+    A call of zero duration has only ``before``.
+    """
     for call in calls:
         for moment in when:
             if moment != "before" and not call.lasted_ps and (moment == "in" or call.lasted_ps is None):
@@ -247,7 +253,10 @@ class _Search:
         next_cases: Callable[[Sequence[DeathCase], int], Sequence[DeathCase]],
         progress: Progress | None,
     ) -> list[DeathCase]:
-        """Return the cases of up to this many deaths, each extending a case that happened with one death fewer."""
+        """Return the cases of up to this many deaths.
+
+        Each extends a case that happened with one death fewer.
+        """
         found: list[DeathCase] = []
         last = [DeathCase((), self._reference)]
         for number in range(1, deaths + 1):

@@ -1,4 +1,4 @@
-"""Exploration of inputs: different arguments and rank counts, and errors that only some of them cause.
+"""Exploration of inputs: arguments, rank counts, and the errors only some of them cause.
 
 Each run is a checked one. An error found with some inputs but not with others is an InputHazard at its line: an MPI
 usage error, an uncaught exception, or a deadlock. A program that rejects an input with a message and its own exit
@@ -154,7 +154,7 @@ def inputs(
     kind: str | None = None,
     **options: Any,
 ) -> Inputs:
-    """Run a program under the checks with each rank count and each value of its arguments, and compare.
+    """Run a program under the checks with each rank count and each value of its arguments.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ def _pattern(same: str | None, ranks: Sequence[int]) -> re.Pattern[str] | None:
 
 
 def _matched(pattern: re.Pattern[str], seen: RunSummary) -> tuple[str, ...]:
-    """Return the distinct texts that a pattern matches in the output, regardless of how many ranks print them."""
+    """Return the distinct texts that a pattern matches in the output of any rank."""
     found = (match for text in seen.texts for match in pattern.finditer(text))
     return tuple(sorted({(match[1] or "") if pattern.groups else match[0] for match in found}))
 

@@ -1,4 +1,7 @@
-"""An append-only file of the completed runs of an exploration: a header line, then one line per run."""
+"""An append-only file of the completed runs of an exploration.
+
+It has a header line, then one line per run.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exploration of matchings: the outcomes of all choices of wildcard receives, probes and waits.
+"""Exploration of matchings: all choices of wildcard receives, probes and waits.
 
 If there are more matchings than the budget has runs, the first half of the budget goes to the tree, whose runs differ
 least from the usual one; the rest to two random methods that get far from it. A random walk delays each message
@@ -59,7 +59,10 @@ class Matchings(NamedTuple):
 
     @property
     def is_deterministic(self) -> bool | None:
-        """True if there is only one matching: the program is communication-deterministic here; None if undecided."""
+        """True if the program is communication-deterministic: there is only one matching.
+
+        The value is None if that is undecided.
+        """
         return False if self.found > 1 else True if self.is_complete and not self.polls else None
 
     @property
@@ -87,7 +90,7 @@ def wildcards(
     kind: str | None = None,
     **options: Any,
 ) -> Matchings:
-    """Run a program with each choice of messages that MPI allows, and report those that change the outcome.
+    """Run a program with each choice of messages that MPI allows, and report differences.
 
     Parameters
     ----------
@@ -261,7 +264,10 @@ class _Exploration:
         return plain._replace(difference=difference, least=tuple(pairs_of_map(least)))
 
     def _least(self, changes: Mapping[Key, int], every: Mapping[Key, int], kind: str) -> dict[Key, int]:
-        """Return a minimal set of forced choices with an outcome of this kind, by delta debugging of the schedule."""
+        """Return a minimal set of forced choices with an outcome of this kind.
+
+        It is found by delta debugging of the schedule.
+        """
         start = changes if changes and self._leads_to(changes, kind) else every
         items = list(start.items())
         parts = 2
@@ -280,7 +286,7 @@ class _Exploration:
         return dict(items)
 
     def _leads_to(self, forced: Mapping[Key, int], kind: str) -> bool:
-        """Return True if forcing these choices is possible and leads to an unusual outcome of this kind."""
+        """Return True if these choices are possible and lead to an unusual outcome of this kind."""
         seen = self._runner.one(self._task(MatchSchedule.of(pairs_of_map(forced), watch=True)))
         made = {choice.key: choice.taken for choice in seen.choices}
         outcome = self._outcome(seen)

@@ -26,7 +26,10 @@ class SeenOutcome(NamedTuple):
 
 
 def outcome_of(accept: str | None = None) -> Callable[[RunSummary], SeenOutcome]:
-    """Return a function that classifies runs; with a regular expression all results that match it are equal."""
+    """Return a function that classifies runs.
+
+    With a regular expression all results that match it are equal.
+    """
     pattern = None if accept is None else re.compile(accept)
 
     def outcome(seen: RunSummary) -> SeenOutcome:

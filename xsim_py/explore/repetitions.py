@@ -1,4 +1,4 @@
-"""Repetitions with network jitter, each with its own seed: the distribution of run times and other outcomes."""
+"""Repetitions with network jitter, each with its own seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Execution of an exploration's runs, in this or other processes: their arguments and results."""
+"""Execution of an exploration's runs, in this or other processes."""
 
 from __future__ import annotations
 
@@ -138,7 +138,10 @@ def _calls(result: Result) -> Iterator[Call]:
 
 @contextmanager
 def working_in(folder: str | None) -> Iterator[None]:
-    """Change to a directory, or to a temporary one: concurrent runs must not write into each other's files."""
+    """Change to a directory, or to a temporary one.
+
+    Concurrent runs must not write into each other's files.
+    """
     with nullcontext(folder) if folder else scratch_folder(tempfile.gettempdir()) as place, chdir(place):
         yield
 
@@ -162,7 +165,7 @@ def simulate_arguments(program: Any, kind: str | None, options: Mapping[str, Any
 
 
 def with_limit(arguments: Mapping[str, Any], took_s: float) -> Mapping[str, Any]:
-    """Return the arguments of further runs with a wall-clock limit, because a program may poll forever.
+    """Return the arguments of further runs with a wall-clock limit, for programs that poll.
 
     The limit is far above the time of the first run. Functions have none: they may not run in the main thread.
     """
@@ -176,7 +179,9 @@ def _absolute(match: re.Match[str]) -> str:
 
 
 class Runner:
-    """Executes submitted runs in parallel; those of a function in this process, because others cannot import it.
+    """Executes submitted runs in parallel.
+
+    Those of a function stay in this process, because others cannot import it.
 
     Parameters
     ----------
@@ -208,7 +213,9 @@ class Runner:
         return self._submitted - 1
 
     def results(self) -> Generator[tuple[int, RunSummary]]:
-        """Yield the number and result of each completed run until none is pending; more may be submitted.
+        """Yield the number and result of each completed run until none is pending.
+
+        More may be submitted.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The tree of all matchings: the choices to force in each run, so that every matching MPI allows is run once.
+"""The tree of all matchings: the choices to force in each run, so that each is run once.
 
 A run shows the alternatives of each of its choices. For a choice d and an alternative a, the next run is forced to make
 all choices that do not depend on d as before, and to choose a: everything a needs has happened by then, because a was

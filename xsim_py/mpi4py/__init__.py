@@ -36,11 +36,17 @@ _private = ("MPI", "futures", "rc")
 
 
 class _Package(SharedPackage):
-    """The package's module class: notices which rank imports `MPI`, and makes deleting `rc` private to a rank."""
+    """The package's module class, which notices imports of `MPI`.
+
+    Deleting `rc` is private to a rank.
+    """
 
     @property
     def MPI(self) -> Any:
-        """Hot path: each rank that imports it asks twice, and reaching `__getattr__` costs an exception."""
+        """Return the module `MPI`.
+
+        Hot path: each rank that imports it asks twice, and reaching `__getattr__` costs an exception.
+        """
         note_import()
         module = _modules.get(f"{self.__name__}.MPI")  # the package's real name outside a run
         return super().__getattr__("MPI") if module is None else module

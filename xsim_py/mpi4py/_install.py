@@ -27,7 +27,9 @@ PRIVATE = ("mpi4py.futures", "mpi4py.util.pkl5", "mpi4py.util.pool")
 def install_interface(
     patches: Patches, namespace: dict[str, Any] | None, resilience: ResilienceSpec | None = None
 ) -> None:
-    """Make ``import mpi4py`` in a program find the simulated package; restore the real one at the end.
+    """Make ``import mpi4py`` in a program find the simulated package.
+
+    Restore the real one at the end.
 
     Parameters
     ----------
@@ -97,7 +99,10 @@ def _table_of_rank(name: str, make: Any) -> Any:
 
 
 def unfinalized(rank: Rank) -> bool:
-    """Return True if a rank has skipped MPI_Finalize, which mpi4py calls at exit unless `mpi4py.rc` disables it."""
+    """Return True if a rank has skipped MPI_Finalize.
+
+    mpi4py calls it at exit unless `mpi4py.rc` disables that.
+    """
     complete_pending(rank)
     if options.current_options().finalize or rank.mpi is None:
         return False

@@ -1,4 +1,4 @@
-"""Buffer protocol for classes written in Python before CPython 3.12, which supports it itself (PEP 688).
+"""Buffer protocol for classes written in Python before CPython 3.12 (PEP 688).
 
 A class has a slot for the function that exports its memory, which only C code can fill up to 3.11. Here it is filled
 with a function that calls ``__buffer__`` and forwards the request to the returned memory; or with one that exports no
@@ -53,7 +53,10 @@ def exporting(cls: C) -> C:
 
 
 def exporting_nothing(cls: C) -> C:
-    """Make objects of a class export zero bytes without an owner, like mpi4py's `BOTTOM`; a class decorator."""
+    """Make objects of a class export zero bytes without an owner; a class decorator.
+
+    mpi4py's `BOTTOM` does so.
+    """
     if sys.version_info >= (3, 12):
         cls.__buffer__ = __buffer__  # type: ignore[attr-defined]
     _put(cls, _ask_nothing)

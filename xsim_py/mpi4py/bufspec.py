@@ -98,7 +98,10 @@ class UserBuffer:
         return self.datatype.pack(self.memory, self.offset, self.count)
 
     def unpack(self, data: bytes) -> int:
-        """Store received data in the (first) block; return its size in bytes, or raise `ERR_TRUNCATE`."""
+        """Store received data in the (first) block.
+
+        Return its size in bytes, or raise `ERR_TRUNCATE`.
+        """
         return self.datatype.unpack(data, self.memory, self.offset, self.count)
 
     def pack_part(self, i: int) -> bytes:
@@ -246,7 +249,10 @@ class BlockBuffer:
 
 
 def unpack_each(target: UserBuffer | BlockBuffer, parts: Sequence[bytes | None], peer_kind: str) -> None:
-    """Store received data block by block; an error names the block by `peer_kind` (rank or neighbour) and number."""
+    """Store received data block by block.
+
+    An error names the block by `peer_kind` (rank or neighbour) and number.
+    """
     for i, data in enumerate(parts):
         if data is not None:
             try:
@@ -267,7 +273,10 @@ def packed(buf: Any) -> bytes:
 
 
 def plain_size(buf: Any) -> int:
-    """Return the size in bytes of a receive buffer that `store` can fill, i.e. of the simplest kind; else 0."""
+    """Return the size in bytes of a receive buffer of the simplest kind; else 0.
+
+    `store` can fill these buffers.
+    """
     if type(buf) is _ndarray and buf.flags.carray and buf.dtype in _FAST:
         return buf.nbytes
     return 0
@@ -303,7 +312,7 @@ def receiver(buf: Any) -> UserBuffer:
 
 
 def message(spec: Any, *, writable: bool, blocks: int = 0) -> UserBuffer:
-    """Parse a buffer for point-to-point, or for collectives with equal blocks (`BufSpec`, `BufSpecB`).
+    """Parse a buffer (`BufSpec`, `BufSpecB`) for point-to-point or equal blocks.
 
     Parameters
     ----------
@@ -366,7 +375,10 @@ def vector_message(spec: Any, *, writable: bool, blocks: int) -> BlockBuffer:
 
 
 def w_message(spec: Any, *, writable: bool, blocks: int) -> BlockBuffer:
-    """Parse a buffer for collectives with a type for each rank (`BufSpecW`); displacements are in bytes."""
+    """Parse a buffer for collectives with a type for each rank (`BufSpecW`).
+
+    Displacements are in bytes.
+    """
     nargs = len(spec)
     count_spec: Any = None
     displ_spec: Any = None
@@ -398,7 +410,10 @@ def w_message(spec: Any, *, writable: bool, blocks: int) -> BlockBuffer:
 
 
 def check_same(send: UserBuffer, receive: UserBuffer) -> None:
-    """Check that the two sides of a reduction have equal types and counts, with mpi4py's ValueError."""
+    """Check that the two sides of a reduction have equal types and counts.
+
+    The ValueError is mpi4py's.
+    """
     if send.datatype is not receive.datatype:
         raise ValueError("mismatch in send and receive MPI datatypes")
     if send.count != receive.count:
@@ -428,7 +443,7 @@ def _items(spec: Any, pair_types: Any) -> Items:
 
 
 def _exports(obj: Any) -> bool:
-    """Return True if an object implements some buffer interface, even if it may refuse a request."""
+    """Return True if an object implements a buffer interface, even if it may refuse requests."""
     if isinstance(obj, _EXPORTERS) or is_bottom(obj) or is_in_place(obj) or is_foreign(obj):
         return True
     try:

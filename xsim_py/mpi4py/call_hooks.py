@@ -1,4 +1,4 @@
-"""Hooks around the MPI calls of a program during a run, for traces and failures by call site.
+"""Hooks around the MPI calls of a program, for traces and failures by call site.
 
 Only outermost calls count: calls made inside another (``Waitall`` waits for each request, a reduction calls the
 program's operation, which may call MPI) do not. Nor do the fibers of nonblocking collectives, which represent a
@@ -39,7 +39,10 @@ Leave: TypeAlias = "Callable[[int, str, Fiber, BaseException | None], object]"
 
 
 def _owners() -> list[type]:
-    """Return the classes whose methods are MPI calls; methods of all handles (their numbers) are not."""
+    """Return the classes whose methods are MPI calls.
+
+    Methods of all handles (their numbers) are not.
+    """
     owners = set(measured_owners()) - {Handle}
     return sorted(owners, key=lambda cls: cls.__qualname__)
 
@@ -67,7 +70,10 @@ class _Observer:
         self.is_over = False
 
     def end(self) -> None:
-        """End the observation: a function imported by an installed module stays wrapped, but does nothing more."""
+        """End the observation.
+
+        A function imported by an installed module stays wrapped, but does nothing more.
+        """
         self.is_over = True
 
 
@@ -127,7 +133,10 @@ def _watched(observer: _Observer, name: str, function: Callable[..., Any]) -> Ca
 
 
 class _Trigger:
-    """One call site, with its count of begun calls, and the counts of calls whose names differ only in case."""
+    """One call site, with its count of begun calls.
+
+    Calls whose names differ only in case are counted separately.
+    """
 
     __slots__ = ("begun", "others", "site")
 
@@ -137,7 +146,10 @@ class _Trigger:
         self.others = Counter[str]()
 
     def count(self, name: str) -> None:
-        """Count a begun call; buffer and object variants such as Recv and recv are counted separately."""
+        """Count a begun call.
+
+        Buffer and object variants such as Recv and recv are counted separately.
+        """
         if self.matches(name):
             self.begun += 1
         elif name.lower() == self.site.name.lower():

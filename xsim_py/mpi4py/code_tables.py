@@ -57,7 +57,10 @@ class CodeTable(UserDict[str, V]):
 
 
 def derived(table: dict[K, V]) -> dict[K, V]:
-    """Register a table derived from code tables, to be emptied when a process changes one; return it."""
+    """Register a table derived from code tables, and return it.
+
+    It is emptied when a process changes a code table.
+    """
     _derived.append((table, table.copy()))
     return table
 

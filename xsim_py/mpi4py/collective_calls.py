@@ -1,4 +1,4 @@
-"""The collectives of `MPI.Comm` and `MPI.Intracomm`: mpi4py's names and signatures, and how plans run.
+"""The collectives of `MPI.Comm` and `MPI.Intracomm`: signatures, and execution of plans.
 
 The operations are in `collective_plans` and, for lower-case calls, in `object_plans`. A plan runs at once, in a
 separate fiber, or at each start of a persistent request (MPI 4.1, 6.13).
@@ -60,7 +60,7 @@ def run(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) ->
 
 
 def note_refusal(comm: Communicator, name: str, error: Exception) -> None:
-    """Record for the deadlock report that this rank has not taken part in a call others may have made."""
+    """Record for the deadlock report that this rank has not taken part in a call."""
     if not isinstance(error, errors.Exception):
         comm.fabric.order.refuse(comm, name, f"{type(error).__name__}: {error}")
     elif not error._is_about_failures:
@@ -68,7 +68,10 @@ def note_refusal(comm: Communicator, name: str, error: Exception) -> None:
 
 
 def _run_once(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> Any:
-    """Prepare a plan and run it now, without the communicator's own uniform error handling, which the caller does."""
+    """Prepare a plan and run it now, without uniform error handling.
+
+    The caller does that.
+    """
     saved, comm.implicit = comm.implicit, comm.implicit._replace(uniform="agreed")
     try:
         return run(comm, plan, name, *args)
@@ -93,7 +96,10 @@ def start(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) 
 
 
 def handled(comm: Communicator, function: Callable[..., Any], *args: Any) -> Any:
-    """Call a function whose MPI errors go to the communicator's error handler; return None if that handled one."""
+    """Call a function whose MPI errors go to the communicator's error handler.
+
+    Return None if that handled one.
+    """
     try:
         return function(*args)
     except errors.Exception as error:
@@ -175,7 +181,10 @@ class NeighborCollectives(CommHandle):
 
 
 def _all_forms(owner: str, rows: Sequence[tuple[str, str, str]]) -> Iterator[Method]:
-    """Yield the methods ``X``, ``Ix`` and ``X_init`` for each row (name, plan with first arguments, parameters)."""
+    """Yield the methods ``X``, ``Ix`` and ``X_init`` for each row.
+
+    A row has a name, a plan with its first arguments, and parameters.
+    """
     for name, plan, parameters in rows:
         for form, how, more, returns in (
             (name, "run", "", "None"),

@@ -101,7 +101,10 @@ def role_of(comm: Communicator, root: int) -> inter.Role:
 
 
 def root_of(comm: Communicator, root: int) -> int | None:
-    """Return the root as named by all ranks that exchange messages with it, or as the program does behind a layer."""
+    """Return the root as named by all ranks that exchange messages with it.
+
+    Behind a layer it is named as in the program.
+    """
     if comm.report_name is not None:
         return comm.report_name.root
     return comm.me if root == c.ROOT else root
@@ -117,7 +120,9 @@ def algorithm_for(
     role: inter.Role | None = None,
     target: Blocks | None = None,
 ) -> Algorithm:
-    """Return the algorithm of an operation: within a group by `pick`, between two groups the only one.
+    """Return the algorithm of an operation.
+
+    Within a group `pick` selects it; between two groups there is only one.
 
     `target` is the result buffer, which supplies what may replace contributions of failed ranks. The channel records
     which algorithm finally runs, with elements of `unit_bytes`.
@@ -320,7 +325,10 @@ def allgather(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: A
 
 
 def alltoall(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any) -> Plan:
-    """Plan an all-to-all exchange; `form` is ``"v"`` if blocks differ in size, ``"w"`` if also in type."""
+    """Plan an all-to-all exchange.
+
+    `form` is ``"v"`` if blocks differ in size, ``"w"`` if also in type.
+    """
     blocks = len(comm.remote)
     target = PARSERS[form](recvbuf, writable=True, blocks=blocks)
     source = target
@@ -387,7 +395,10 @@ def allreduce(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, op: Op)
 
 
 def scan(comm: Communicator, name: str, operation: str, sendbuf: Any, recvbuf: Any, op: Op) -> Plan:
-    """Plan a prefix reduction: ``"scan"`` including the rank's own contribution, ``"exscan"`` excluding it."""
+    """Plan a prefix reduction.
+
+    ``"scan"`` including the rank's own contribution, ``"exscan"`` excluding it.
+    """
     data, target = operands(comm, sendbuf, recvbuf)
     fold = fold_of(op, target.datatype)
     ch = channel(comm, note(name, None, len(data), op_name(op)))
@@ -428,7 +439,10 @@ def reduce_scatter(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, re
 
 
 def counts_of(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, recvcounts: Any) -> Any:
-    """Return the counts of a reduce-scatter; if the program gives none, those that all ranks expect to receive."""
+    """Return the counts of a reduce-scatter.
+
+    If the program gives none, those that all ranks expect to receive.
+    """
     in_place = _in_place(comm, sendbuf) or (comm.local is None and sendbuf is recvbuf)
     if recvcounts is not None or comm.local is not None or in_place:
         return recvcounts
@@ -439,7 +453,10 @@ def counts_of(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, recvcou
 
 
 def _check_counts(comm: Communicator, counts: list[int], source: UserBuffer | None, target: UserBuffer) -> None:
-    """Check the counts of a reduce-scatter against its buffers; `source` is None for in-place calls."""
+    """Check the counts of a reduce-scatter against its buffers.
+
+    `source` is None for in-place calls.
+    """
     if len(counts) != len(comm.ranks):
         raise ValueError(f"expecting {len(comm.ranks)} items, got {len(counts)}")
     if any(count < 0 for count in counts):

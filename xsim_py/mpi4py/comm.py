@@ -170,7 +170,10 @@ class Intercomm(Comm):
 
 
 def _from_group(group: Group, stringtag: str) -> Communicator:
-    """Return the communicator of a group; `stringtag` separates concurrent calls with equal groups."""
+    """Return the communicator of a group.
+
+    `stringtag` separates concurrent calls with equal groups.
+    """
     world_comm = COMM_WORLD._comm()
     ranks, tag = group._members.ranks, str(stringtag)
     if world_comm.fabric.settings.discovers:

@@ -19,7 +19,7 @@ __all__ = ["SELF", "WORLD", "CommHandle", "mailbox"]
 
 
 class _World:
-    """A placeholder for ``COMM_WORLD`` or ``COMM_SELF``, resolved to the communicator of the calling rank."""
+    """A placeholder for ``COMM_WORLD`` or ``COMM_SELF`` of the calling rank."""
 
     __slots__ = ("name",)
 
@@ -39,12 +39,18 @@ def mailbox() -> Mailbox:
 
 
 class CommHandle(Handle):
-    """A handle of a communicator. ``COMM_WORLD`` and ``COMM_SELF`` are one object each for all ranks."""
+    """A handle of a communicator.
+
+    ``COMM_WORLD`` and ``COMM_SELF`` are one object each for all ranks.
+    """
 
     __slots__ = ()
 
     def _comm(self) -> Communicator:
-        """Return this rank's communicator; raise ERR_COMM for a null one, or one freed through another handle."""
+        """Return this rank's communicator.
+
+        Raise ERR_COMM for a null one, or one freed through another handle.
+        """
         impl = self._impl
         if impl is WORLD:
             try:
@@ -67,7 +73,7 @@ class CommHandle(Handle):
         return fail(c.ERR_COMM, "the communicator was freed")
 
     def _make_uniform(self, name: str, make: Callable[..., Any], *args: Any, members: Any = None) -> Any:
-        """Create a communicator, with the same outcome on all participants if the program has requested that."""
+        """Create a communicator, with the same outcome on all participants if so requested."""
         comm = self._comm()
         if comm.implicit.uniform == "local":
             return make(comm, *args)

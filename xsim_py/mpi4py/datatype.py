@@ -440,7 +440,10 @@ def _packed_part(source: memoryview, position: int, nbytes: int) -> bytes:
 
 
 def _instances() -> dict[str, Datatype]:
-    """Return one object for each type; aliases share it, as in mpi4py. Each null type has a separate object."""
+    """Return one object for each type.
+
+    Aliases share it, as in mpi4py. Each null type has a separate object.
+    """
     found: dict[str, Datatype] = {}
     by_type: dict[Type, Datatype] = {}
     for name, core in PREDEFINED.items():
@@ -468,7 +471,10 @@ _COMBINER_NAMES = {value: name[9:] for name, value in vars(c).items() if name.st
 
 
 def _codes(table: str, items: str) -> CodeTable[Datatype]:
-    """Return a table of ``CODE=NAME`` items; the last of equal codes counts, and nulls are skipped."""
+    """Return a table of ``CODE=NAME`` items.
+
+    The last of equal codes counts, and nulls are skipped.
+    """
     pairs = (item.split("=") for item in items.split())
     return CodeTable(table, {code: INSTANCES[name] for code, name in pairs if INSTANCES[name]})
 

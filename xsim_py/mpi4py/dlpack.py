@@ -1,4 +1,4 @@
-"""Memory offered through DLPack or the CUDA array interface instead of Python's buffer protocol.
+"""Memory offered through DLPack or the CUDA array interface.
 
 The capsule of a DLPack object is read in place and kept as long as the view, as in mpi4py: it is never consumed, so its
 owner keeps the right to free it. A virtual rank has no GPU: memory that the processor cannot read is rejected.
@@ -60,7 +60,7 @@ def is_foreign(obj: Any) -> bool:
 
 
 def foreign(obj: Any) -> memoryview | None:
-    """Return the memory that an object offers through DLPack or the CUDA array interface, flattened; None if neither.
+    """Return the memory offered through DLPack or the CUDA array interface; None if neither.
 
     Raises
     ------
@@ -214,7 +214,9 @@ def _check_type(value: Any, expected: type[object]) -> None:
 
 
 def _check_readable(address: int, size_bytes: int, what: str) -> None:
-    """Reject memory that the processor cannot read, such as a GPU's, by asking the operating system to copy from it.
+    """Reject memory that the processor cannot read, such as a GPU's.
+
+    The operating system decides that when asked to copy from it.
 
     Each page is checked once: host memory never becomes GPU memory, which has different addresses.
     """

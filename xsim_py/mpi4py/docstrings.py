@@ -30,7 +30,10 @@ def _phrases() -> Phrases:
 
 
 def _phrase(sections: list[dict[str, str]], name: str) -> str | None:
-    """Return the description of a name: from the first section that has it, or derived from a similar name."""
+    """Return the description of a name.
+
+    It is in the first section that has it, or derived from a similar name.
+    """
     for section in sections:
         if name in section:
             return section[name]
@@ -47,7 +50,7 @@ def _phrase(sections: list[dict[str, str]], name: str) -> str | None:
 
 
 def document(namespace: dict[str, Any]) -> None:
-    """Set the docstrings of functions, and of public methods and properties of classes, in the module MPI."""
+    """Set the docstrings of functions and of public class members of the module MPI."""
     table = _phrases()
     done: set[int] = set()
     for name in table:

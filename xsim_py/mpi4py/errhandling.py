@@ -1,4 +1,6 @@
-"""Delivery of errors to the handlers of communicators, windows, files and sessions (MPI 4.1, chapter 9.3).
+"""Delivery of errors to error handlers (MPI 4.1, chapter 9.3).
+
+Communicators, windows, files and sessions have error handlers.
 
 A window or file has the handler of its internal communicator.
 """
@@ -45,7 +47,9 @@ class Reporting:
 
 
 class HandleFactory:
-    """Creates the argument of a user's error handler: the window or file of an internal communicator.
+    """Creates the argument of a user's error handler.
+
+    It is the window or file of an internal communicator.
 
     Parameters
     ----------
@@ -97,7 +101,9 @@ class BoundHandler:
 
 
 def first_handler(factory: Any, mpi_default: BoundHandler | None) -> BoundHandler | None:
-    """Return the initial error handler of an object by ``mpi4py.rc.errors``; None for ERRORS_RETURN, the default.
+    """Return the initial error handler of an object by ``mpi4py.rc.errors``.
+
+    The result is None for ERRORS_RETURN, the default.
 
     Parameters
     ----------

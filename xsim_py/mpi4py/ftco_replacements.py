@@ -1,4 +1,7 @@
-"""Replacements for contributions of failed ranks in FTCO collectives: by the program or by `xsim_py.ftco` settings."""
+"""Replacements for contributions of failed ranks in FTCO collectives.
+
+They come from the program or from `xsim_py.ftco` settings.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,10 @@ class BufferFill:
         self.call = call
 
     def block(self, rank: int, size_bytes: int | None) -> bytes | None:
-        """Return a block (`operations.Fill`); if the program supplies none, that of ``mpi.ftco.missing``."""
+        """Return a block (`operations.Fill`).
+
+        If the program supplies none, ``mpi.ftco.missing`` decides.
+        """
         target = self.target
         assert target is not None
         replacement = _replaced(self.comm, rank)

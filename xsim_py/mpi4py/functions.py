@@ -1,4 +1,4 @@
-"""The functions of `mpi4py.MPI`: time, initialisation, error codes, memory, and others without an object."""
+"""The functions of `mpi4py.MPI`, for time, initialisation, error codes, memory etc."""
 
 from __future__ import annotations
 

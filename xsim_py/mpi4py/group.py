@@ -114,7 +114,10 @@ def _hashable(ranks: Sequence[int]) -> Sequence[int]:
 
 
 def _triplets(ranks: Sequence[tuple[int, int, int]]) -> Any:
-    """Return the triplets with integers converted like `integer`: mpi4py assigns them to a C array."""
+    """Return the triplets with integers converted like `integer`.
+
+    In mpi4py they are assigned to a C array.
+    """
     return tuple((integer(first), integer(last), integer(stride)) for first, last, stride in ranks)
 
 

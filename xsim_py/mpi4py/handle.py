@@ -71,7 +71,10 @@ class Handle:
 
     @classmethod
     def _make(cls, impl: Any) -> Self:
-        """Return a handle of an object; if `cls` is the user's subclass, call its ``__new__`` like mpi4py."""
+        """Return a handle of an object.
+
+        If `cls` is the user's subclass, call its ``__new__`` like mpi4py.
+        """
         self = _blank(cls) if cls._is_ours else cls.__new__(cls)
         self._impl = impl
         return self
@@ -155,7 +158,10 @@ class Handle:
 
 @lru_cache(maxsize=1)
 def _names(count: int) -> dict[int, str]:
-    """Return the names of the constants, which are permanent, by address; `count` is their current number."""
+    """Return the names of the constants, which are permanent, by address.
+
+    `count` is their current number.
+    """
     return {id(constant): name for name, constant in reversed(Handle._constants.items())}
 
 
@@ -165,7 +171,9 @@ def _family(cls: type[Handle]) -> type[Handle]:
 
 
 class UserFunctions:
-    """The Python functions that one process has registered as one kind of callback, limited as in mpi4py.
+    """The Python functions that one process has registered as one kind of callback.
+
+    Their number is limited as in mpi4py.
 
     Parameters
     ----------
@@ -199,7 +207,10 @@ class UserFunctions:
 
 
 def int_list(values: Sequence[int]) -> list[int]:
-    """Return the integers of a sequence, which needs a length and an index as in mpi4py: a set is rejected."""
+    """Return the integers of a sequence, which needs a length and an index.
+
+    As in mpi4py, a set is rejected.
+    """
     if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "iu":
         listed: list[int] = values.tolist()  # the usual type of counts
         return listed

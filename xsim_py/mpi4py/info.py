@@ -174,7 +174,7 @@ def items_of(info: Info) -> dict[str, str]:
 
 
 def _text(text: str, limit_bytes: int, code: int) -> str:
-    """Check a key or value as if stored in a C string of `limit_bytes`, including the final zero."""
+    """Check a key or value against a C string of `limit_bytes`, including the final zero."""
     text = plain_text(text)
     if "\0" in text:
         raise ValueError("embedded null byte")

@@ -1,4 +1,6 @@
-"""Interoperability with other libraries of a process: sizes and addresses of handles, and capsules for C.
+"""Interoperability with other libraries of a process.
+
+It covers sizes and addresses of handles, and capsules for C.
 
 A handle here is a name for an object of the layer below; in memory it is a number. Code that reads that memory finds
 the number; writing there has no effect.
@@ -73,7 +75,9 @@ def _capsule(function: Callable[[Any], Any], result: Any, argument: Any, signatu
 
 
 def capsules(classes: dict[str, Any]) -> dict[str, Any]:
-    """Return the functions by which C programs convert handles to Python objects and back, as Cython exports them.
+    """Return the functions that convert handles to Python objects and back for C programs.
+
+    They are those that Cython exports.
 
     Parameters
     ----------

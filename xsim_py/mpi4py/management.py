@@ -37,7 +37,7 @@ M = TypeVar("M", bound="Management")
 
 
 def _begin(options: Options) -> None:
-    """Set the error handlers of the current process's COMM_WORLD and COMM_SELF by ``mpi4py.rc.errors``."""
+    """Set the error handlers of COMM_WORLD and COMM_SELF by ``mpi4py.rc.errors``."""
     if options.errors == "exception":
         return
     handler = handlers.ABORT if options.errors == "abort" else handlers.ARE_FATAL

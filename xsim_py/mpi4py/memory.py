@@ -64,7 +64,10 @@ class buffer(np.ndarray, metaclass=_OnlyOwnNames):
     __hash__ = object.__hash__  # type: ignore[assignment]
 
     def __new__(cls, buf: Any = _NOTHING, /) -> buffer:
-        """Wrap an object that exports a contiguous buffer; without an argument, return an empty buffer."""
+        """Wrap an object that exports a contiguous buffer.
+
+        Without an argument, return an empty buffer.
+        """
         if buf is _NOTHING:
             return np.ndarray.__new__(cls, 0, _BYTE)
         view = flat_view(buf, writable=False)
@@ -201,7 +204,9 @@ memory = buffer
 
 
 def exported(obj: Any) -> memoryview:
-    """Return the memory that an object exports: by the buffer protocol or else another, as in mpi4py.
+    """Return the memory that an object exports.
+
+    As in mpi4py, the buffer protocol comes first.
 
     Raises
     ------
@@ -253,7 +258,7 @@ _known: KnownViews | None = None
 
 
 def flat_view(obj: Any, *, writable: bool) -> memoryview:
-    """Return the contiguous memory that an object exports, as a flat view of bytes in memory order.
+    """Return the contiguous memory that an object exports, as a flat view of bytes.
 
     Raises
     ------

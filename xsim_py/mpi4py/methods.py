@@ -60,7 +60,10 @@ def add_methods(cls: type, namespace: dict[str, Any], methods: Iterable[Method])
 
 
 def attribute(get: Callable[[Any], Any], set_: Callable[[Any, Any], None] | None = None) -> property:
-    """Return a property for a ``Get_`` method, and a ``Set_`` method if given; subclasses may override both."""
+    """Return a property for a ``Get_`` method, and a ``Set_`` method if given.
+
+    Subclasses may override both.
+    """
     reading, writing = get.__name__, "" if set_ is None else set_.__name__
 
     def read(self: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The neighbourhood collectives of communicators with a topology, as plans (see `collective_plans`)."""
+"""The neighbourhood collectives as plans (see `collective_plans`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ Neighbors = list[int | None]
 
 
 def _edges(comm: Communicator) -> tuple[Neighbors, Neighbors, list[int] | None]:
-    """Return this rank's sources and destinations, and the order of sends; None marks the border of a grid."""
+    """Return this rank's sources and destinations, and the order of sends.
+
+    None marks the border of a grid.
+    """
     if comm.topology.kind == c.CART:
         return _edges_of_grid(comm.topology, comm.me)
     sources, dests = comm.topology.neighbors(comm.me)

@@ -1,4 +1,4 @@
-"""Object reductions computed for all ranks at once: predefined operations on certain kinds of objects.
+"""Object reductions computed for all ranks at once: predefined operations on some kinds.
 
 Combining two objects of one kind must run no program code and raise no error or warning: at a rank's own time, neither
 can come from a result computed for all ranks when the last one enters. Everything else is simulated individually: other
@@ -57,7 +57,10 @@ _KINDS = {(of, name): kind for of, kinds in _OF_PYTHON.items() for kind, names i
 
 
 def pickles_by_default() -> bool:
-    """Return True if pickling of numbers and arrays is not customised: then it runs no program code."""
+    """Return True if pickling of numbers and arrays is not customised.
+
+    Then it runs no program code.
+    """
     registered = copyreg.dispatch_table
     return (
         is_default() and _REGISTRABLE.isdisjoint(registered) and registered.get(complex) is copyreg.pickle_complex  # type: ignore[attr-defined]
@@ -74,7 +77,10 @@ class PredefinedFold:
         self._function = op._impl.python
 
     def kind(self, obj: Any, ranks: int) -> Any:
-        """Return the kind that must be equal on all `ranks`; None to simulate the messages individually."""
+        """Return the kind that must be equal on all `ranks`.
+
+        If it is None, the messages are simulated individually.
+        """
         of, name = type(obj), self.name
         found = _KINDS.get((of, name))
         if found is not None:
@@ -118,7 +124,10 @@ class PredefinedFold:
         return [*sent, dumps(objects[0], HIGHEST_PROTOCOL)]
 
     def across(self, pickles: Sequence[bytes], exclusive: bool) -> tuple[list[list[bytes]], list[bytes]]:
-        """Scan; the counterpart of `object_plans._scan`, with one pickle for all ranks with the same object."""
+        """Scan; the counterpart of `object_plans._scan`.
+
+        All ranks with the same object share one pickle.
+        """
         function = self._function
         totals = [loads(data) for data in pickles]
         results: list[Any] = [None] * len(pickles) if exclusive else list(totals)
@@ -153,7 +162,10 @@ def _is_number(obj: Any) -> bool:
 
 
 def is_plain(obj: Any, containers: frozenset[type] = _CONTAINERS) -> bool:
-    """Return True if an object is immutable, or consists of such objects in a few levels of `containers`."""
+    """Return True if an object is immutable, or consists of immutable objects.
+
+    They may be in a few levels of `containers`.
+    """
     if type(obj) in _IMMUTABLE:
         return True
     if type(obj) not in containers:

@@ -155,7 +155,10 @@ def _packed(ch: CollectiveChannel, form: forms.Form, algorithm: Callable[..., An
 
 
 def _load_all(parts: Sequence[bytes]) -> list[Any]:
-    """Load the objects of messages; immutable objects that several ranks receive are loaded once."""
+    """Load the objects of messages.
+
+    Immutable objects that several ranks receive are loaded once.
+    """
     if type(parts) is not SharedBlocks:
         return load_each(parts)
     if parts.found:

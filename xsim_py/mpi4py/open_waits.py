@@ -1,4 +1,4 @@
-"""Waits for any or some requests whose choice among completed ones follows the run's schedule."""
+"""Waits for any or some requests, with choices by the run's schedule."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ __all__ = ["OpenWait"]
 
 
 class OpenWait:
-    """A wait for any or some requests in a run with a schedule; `active` is the indices of the active ones."""
+    """A wait for any or some requests in a run with a schedule.
+
+    `active` contains the indices of the active ones.
+    """
 
     def __init__(self, chooser: Chooser, kind: str, requests: Sequence[Any], active: list[int]) -> None:
         forced = chooser.next_forced()

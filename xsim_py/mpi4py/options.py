@@ -126,7 +126,10 @@ def current_options() -> Options:
 
 
 def on_unusual_options(observer: Callable[[Options], object]) -> None:
-    """Register a function to be called with the options of each process that imports MPI with unusual ones."""
+    """Register a function for imports of MPI with unusual options.
+
+    It is called with the options of the process.
+    """
     _observers.append(observer)
 
 
@@ -136,7 +139,10 @@ def note_import() -> None:
 
 
 class _Spec(ModuleSpec):
-    """The specification of a module, which Python asks at each import whether initialisation is in progress."""
+    """The specification of a module.
+
+    Python asks it at each import whether initialisation is in progress.
+    """
 
     @property
     def _initializing(self) -> bool:
@@ -149,7 +155,10 @@ class _Spec(ModuleSpec):
 
 
 def with_import_hook(spec: ModuleSpec | None) -> ModuleSpec:
-    """Return the specification of `MPI` that notices imports; ``from mpi4py import MPI`` uses only the package."""
+    """Return the specification of `MPI` that notices imports.
+
+    ``from mpi4py import MPI`` uses only the package.
+    """
     assert spec is not None
     own_spec = _Spec(spec.name, spec.loader, origin=spec.origin)
     own_spec.has_location = spec.has_location

@@ -1,4 +1,4 @@
-"""Point-to-point communication: the upper-case, lower-case and persistent calls of `MPI.Comm`, and `MPI.Message`.
+"""Point-to-point communication of `MPI.Comm`, and `MPI.Message`.
 
 Upper-case calls move memory, lower-case calls move pickled objects. In both, the bytes are copied when the call is made
 and again when the message is received, so two ranks never share an object.

@@ -179,7 +179,10 @@ def load_each(messages: Sequence[bytes]) -> list[Any]:
 
 
 def loader(buf: Any, default_bytes: int | None) -> Callable[[Any], Any]:
-    """Return a function that unpickles messages up to the size of `buf` (a buffer or a number), as in mpi4py."""
+    """Return a function that unpickles messages up to the size of `buf`.
+
+    As in mpi4py, that is a buffer or a number.
+    """
     limit = default_bytes if buf is None else buf if isinstance(buf, int) else len(flat_view(buf, writable=True))
     return load if limit is None else partial(_load_within, limit)
 

@@ -37,7 +37,10 @@ def integer(value: Any) -> int:
 
 
 def plain_text(text: str) -> str:
-    """Return the plain text of an argument: it may go to other shards, which lack the program's classes."""
+    """Return the plain text of an argument.
+
+    It may go to other shards, which lack the program's classes.
+    """
     if isinstance(text, bytes):
         text = text.decode()
     if not isinstance(text, str):
@@ -53,7 +56,7 @@ def check_range(value: int) -> int:
 
 
 def convert_arguments(namespace: dict[str, Any], *, except_in: tuple[str, ...]) -> None:
-    """Make functions and methods in a namespace convert integers and handles by their annotations, like mpi4py.
+    """Make functions convert integers and handles by their annotations, like mpi4py.
 
     Functions of the modules `except_in` convert integers themselves, since they must be fast.
     """
@@ -80,7 +83,7 @@ def _of_class(owner: type, namespace: dict[str, Any], except_in: tuple[str, ...]
 def converting(
     function: Callable[..., Any], namespace: dict[str, Any] | None = None, *, integers: bool = True
 ) -> Callable[..., Any]:
-    """Return a function that rejects handles of wrong classes and, if requested, converts integers.
+    """Return a function that rejects wrong handles and, if requested, converts integers.
 
     A handle of an undeclared class is a TypeError, as in mpi4py; the classes are taken from a namespace.
     """

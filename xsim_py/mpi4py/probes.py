@@ -1,4 +1,4 @@
-"""Probes, which inspect messages before they are received, and `MPI.Message`, a message matched by a probe."""
+"""Probes, and `MPI.Message`, a message matched by a probe."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _begin(comm: Communicator, source: int, tag: int, status: Status | None) -> 
     return fiber
 
 
-def _taken(
+def _found_message(
     comm: Communicator, message: Envelope, status: Status | None, choice: OpenChoice | None, *, matched: bool
 ) -> Envelope:
     chooser = comm.box.chooser
@@ -105,11 +105,13 @@ def probe(
         if comm.fabric.trace is not None and message.arrival_ps > fiber.clock_ps:
             comm.fabric.waited(message, fiber.clock_ps, message.arrival_ps)
         fiber.clock_ps = max(fiber.clock_ps, message.arrival_ps)
-    return _taken(comm, message, status, choice, matched=matched)
+    return _found_message(comm, message, status, choice, matched=matched)
 
 
 def iprobe(comm: Communicator, source: int, tag: int, status: Status | None, *, matched: bool) -> Any:
-    """Return a matching message that has arrived, None if there is none yet, or False for PROC_NULL.
+    """Return a matching message that has arrived; None if there is none yet.
+
+    The result is False for PROC_NULL.
 
     As in Open MPI, messages of a failed process can be found even if its failure is known.
     """
@@ -133,7 +135,7 @@ def iprobe(comm: Communicator, source: int, tag: int, status: Status | None, *, 
         return None
     end_poll(comm, source)
     choice = None if chooser is None else chooser.begin("probe", comm.cid, tag, count, takes=matched)
-    return _taken(comm, message, status, choice, matched=matched)
+    return _found_message(comm, message, status, choice, matched=matched)
 
 
 class Message(Handle):

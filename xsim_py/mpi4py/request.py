@@ -74,7 +74,10 @@ def _admit_wait(operations: Sequence[Operation]) -> None:
 
 
 def _note_incomplete(tasks: Sequence[Task]) -> None:
-    """Handle an unsuccessful test; raise an error if tasks cannot complete before a failure is acknowledged."""
+    """Handle an unsuccessful test.
+
+    Raise an error if tasks cannot complete before a failure is acknowledged.
+    """
     fiber = current.running()
     if fiber.rank.mpi is not None and fiber.rank.mpi.fabric.failure_seen:
         _admit_wait([task.operation for task in tasks if not task.is_done() and task.operation is not None])
@@ -82,7 +85,7 @@ def _note_incomplete(tasks: Sequence[Task]) -> None:
 
 
 def _charge_poll(task: Task) -> None:
-    """Charge time for an unsuccessful test of one task or more, so that a polling loop cannot stop the clock."""
+    """Charge time for an unsuccessful test, so that a polling loop cannot stop the clock."""
     unsuccessful_poll(current.running(), task, task.operation)
 
 
@@ -386,7 +389,10 @@ def _active(requests: Sequence[Request]) -> list[int]:
 
 
 def _earliest(requests: Sequence[Request], active: list[int]) -> int:
-    """Return the index of the request that completed first; -1 if none has. MPI leaves that choice open."""
+    """Return the index of the request that completed first.
+
+    The result is -1 if none has. MPI leaves that choice open.
+    """
     done = []
     for index in active:
         task = requests[index]._task()
@@ -406,7 +412,10 @@ def _open_wait(kind: str, requests: Sequence[Request], active: list[int]) -> Ope
 
 
 def _fill_status(task: Task, status: Status | None) -> None:
-    """Set the status of a complete task, which stays active, although its data are delivered (MPI 4.1, 3.7.6)."""
+    """Set the status of a complete task, which stays active (MPI 4.1, 3.7.6).
+
+    Its data are delivered.
+    """
     operation = task.operation
     task.deliver_early()
     if status is None:

@@ -72,7 +72,10 @@ def complete_some(
 
 
 def _collect(requests: Sequence[Request], indices: Sequence[int], statuses: Sequence[Status] | None) -> list[Any]:
-    """Return the outcomes of completed requests; raise errors after collecting all of them (ERR_IN_STATUS)."""
+    """Return the outcomes of completed requests.
+
+    Raise errors after collecting all of them (ERR_IN_STATUS).
+    """
     results = []
     failures: dict[int, errors.Exception] = {}
     for place, index in enumerate(indices):
@@ -90,7 +93,10 @@ def _collect(requests: Sequence[Request], indices: Sequence[int], statuses: Sequ
 
 
 def statuses_for(statuses: Sequence[Status] | None, count: int) -> Sequence[Status] | None:
-    """Return statuses for all requests: a list is extended in place as in mpi4py, other sequences are copied."""
+    """Return statuses for all requests.
+
+    A list is extended in place as in mpi4py, other sequences are copied.
+    """
     if statuses is None or len(statuses) >= count:
         return statuses
     more = [Status() for _ in range(count - len(statuses))]

@@ -137,7 +137,10 @@ class Task:
 
 
 class _Delivered:
-    """A stand-in for the delivery function of a task whose data have been delivered, until it is completed."""
+    """A stand-in for the delivery function of a task whose data have been delivered.
+
+    It stays until the task is completed.
+    """
 
     def __init__(self, task: Task, finish: Callable[[Any], Any], value: Any) -> None:
         self.task = task
@@ -175,7 +178,10 @@ class PartitionedTask(Task):
         self.sends: bool | None = None
 
     def is_done(self) -> bool:
-        """Return True if complete, including when all partitions have arrived and completion is the next event."""
+        """Return True if complete, or if completion is the next event.
+
+        The latter is true when all partitions have arrived.
+        """
         return super().is_done() or (self.incoming is not None and all(self.incoming.arrived))
 
     def raise_error(self) -> None:
@@ -185,7 +191,10 @@ class PartitionedTask(Task):
 
 
 def deliver(comm: Endpoint, finish: Callable[[Any], Any], message: Message) -> Any:
-    """Deliver a message to the user's buffer; an error (truncation) goes to the communicator's handler."""
+    """Deliver a message to the user's buffer.
+
+    An error (truncation) goes to the communicator's handler.
+    """
     try:
         return finish(message.data)
     except errors.Exception as error:
@@ -247,7 +256,10 @@ class GeneralizedOperation(Operation):
             self._call(self.cancel_fn, self.done)
 
     def _call(self, function: Any, *first: Any) -> None:
-        """Call one of the program's functions: its exception is printed and becomes an MPI error, as in mpi4py."""
+        """Call one of the program's functions.
+
+        Its exception is printed and becomes an MPI error, as in mpi4py.
+        """
         try:
             function(*first, *self.args, **self.kwargs)
         except errors.Exception as error:

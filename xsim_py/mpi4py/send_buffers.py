@@ -1,4 +1,4 @@
-"""Buffers for buffered sends: attached to the process, to a communicator, or none (MPI 4.1, 3.6)."""
+"""Buffers for buffered sends, of a process or a communicator (MPI 4.1, 3.6)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ class _Attached:
 
 
 def size_of(buf: Any) -> tuple[Any, int | None]:
-    """Return a buffer to attach, as it is returned later, and its size; None for automatic buffering."""
+    """Return a buffer to attach, as it is returned later, and its size.
+
+    The size is None for automatic buffering.
+    """
     if buf is None or buf is BUFFER_AUTOMATIC:
         return BUFFER_AUTOMATIC, None
     if buf is BOTTOM:
@@ -50,14 +53,19 @@ def size_of(buf: Any) -> tuple[Any, int | None]:
 
 
 def attach(owner: Any, buf: Any, capacity_bytes: int | None) -> None:
-    """Attach a buffer to `owner` (a mailbox's table or a communicator); None as size means unlimited."""
+    """Attach a buffer to `owner` (a mailbox's table or a communicator).
+
+    A size of None means unlimited.
+    """
     if owner.buffer is not None:
         fail(c.ERR_BUFFER, "a buffer is attached already")
     owner.buffer = _Attached(buf, capacity_bytes)
 
 
 def detach(owner: Any, box: Mailbox) -> Any:
-    """Detach the buffer after its messages have been sent or have failed; the first error is raised.
+    """Detach the buffer after its messages have been sent or have failed.
+
+    The first error is raised.
 
     The buffer is empty then, so it is detached whatever the outcome of its messages.
     """
@@ -84,7 +92,10 @@ def flush(box: Mailbox) -> None:
 
 
 def _in_buffer(box: Mailbox) -> list[int]:
-    """Return the sizes of buffered messages waiting for their receiver; eager ones have left at once."""
+    """Return the sizes of buffered messages waiting for their receiver.
+
+    Eager ones have left at once.
+    """
     return [len(send.data) for send in box.sends.values() if send.buffered]
 
 
@@ -98,7 +109,10 @@ class ProcessBuffer:
 
 
 def reserve_space(comm: Communicator, dest: int, size_bytes: int) -> None:
-    """Reserve space for a message in the buffer that serves `comm`; ERR_BUFFER if none is attached or it is full."""
+    """Reserve space for a message in the buffer that serves `comm`.
+
+    It is ERR_BUFFER if none is attached or it is full.
+    """
     if dest == c.PROC_NULL:
         return
     session = session_of(comm)

@@ -59,7 +59,10 @@ class Status:
         return self
 
     def _set(self, source: int, tag: int, nbytes: int) -> None:
-        """Describe a message of `nbytes`; keep the error field, as the standard requires for single completions."""
+        """Describe a message of `nbytes`.
+
+        Keep the error field, as the standard requires for single completions.
+        """
         self.source = source
         self.tag = tag
         self.count = nbytes
@@ -161,7 +164,10 @@ class Status:
         return cls.f2py(list((ctypes.c_int * _INTEGERS).from_address(address)))
 
     def py2f(self) -> list[int]:
-        """Return the fields as Fortran integers: source, tag, error, low and high half of the bytes, cancelled."""
+        """Return the fields as Fortran integers.
+
+        These are source, tag, error, low and high half of the bytes, and cancelled.
+        """
         low, high = self.count & 0x7FFFFFFF, self.count >> 31
         fields = [self.source, self.tag, self.error, low, high, int(self.cancelled)]
         return fields + [0] * (_INTEGERS - len(fields))

@@ -1,4 +1,4 @@
-"""The methods of `MPI.Intracomm` for communicators with a virtual topology, and for placing ranks in one."""
+"""The methods of `MPI.Intracomm` for virtual topologies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ K = TypeVar("K")
 
 @lru_cache(maxsize=64)
 def _shared(topology: Any) -> Any:
-    """Return one object for all ranks with the same topology: a graph is as large as the communicator."""
+    """Return one object for all ranks with the same topology.
+
+    A graph is as large as the communicator.
+    """
     return topology
 
 

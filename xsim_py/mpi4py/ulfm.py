@@ -110,7 +110,10 @@ def as_c_int(value: Any) -> int:
 
 
 def _one_int(flag: Any) -> np.ndarray[Any, Any]:
-    """Return the program's buffer of one C int, or raise BufferError, TypeError or ValueError like mpi4py."""
+    """Return the program's buffer of one C int.
+
+    BufferError, TypeError or ValueError are raised as in mpi4py.
+    """
     view = exported(flag)
     if view.readonly:
         raise BufferError("underlying buffer is not writable")

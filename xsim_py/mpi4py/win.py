@@ -330,7 +330,10 @@ class Win(HasErrorHandler, Attributed):
         return Request._make(Task(operate.departure_of(window, left_ps, call), comm=window.comm))
 
     def _result_request(self, transfer: Transfer | None, call: str) -> Request:
-        """Return the request of an operation that fetches data; an error goes to the window's handler."""
+        """Return the request of an operation that fetches data.
+
+        An error goes to the window's handler.
+        """
         window = self._window()
         operation = None
         if transfer is not None:

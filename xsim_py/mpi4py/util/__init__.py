@@ -1,4 +1,7 @@
-"""``mpi4py.util``: mpi4py's own modules, which are plain Python on top of MPI, except for `dtlib`."""
+"""``mpi4py.util``: mpi4py's own modules, except for `dtlib`.
+
+They are plain Python on top of MPI.
+"""
 
 import sys
 from importlib.machinery import PathFinder

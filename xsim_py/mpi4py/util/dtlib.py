@@ -185,7 +185,7 @@ def _pair(core: Type) -> Any:
 
 
 def _struct(core: Type, resized: Type) -> Any:
-    """Return the numpy dtype of a struct, ``core``, with the extent of ``whole``: itself, or it resized."""
+    """Return the numpy dtype of a struct, ``core``, with the extent of ``whole``."""
     types, params = core.recipe.types, core.recipe.params
     if _np_dtype is None or not SHARED.issuperset(types):
         return _struct_fields(core, resized)
@@ -225,7 +225,9 @@ def _subarray(base: Type, params: dict[str, Any]) -> Any:
 
 
 def _is_aligned(core: Type, at: int = 0) -> bool:
-    """Return True if elements are aligned as by a C compiler, for a type `at` bytes after an aligned address.
+    """Return True if elements are aligned as by a C compiler.
+
+    The type is `at` bytes after an aligned address.
 
     As in mpi4py, this checks displacements in bytes; for an indexed type, that of the first block.
     """
