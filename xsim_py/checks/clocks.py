@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .records import Access, CollectiveCall, CollectiveInstance, MessageSide, Signal
+from .records import Access, CollectiveCall, CollectiveCalls, MessageSide, Signal
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -99,7 +99,7 @@ class Clocks:
             if type(each) is CollectiveCall and each.instance is not None:
                 self._member_begins(each.instance, each.clock)
 
-    def _member_begins(self, instance: CollectiveInstance, clock: Clock) -> None:
+    def _member_begins(self, instance: CollectiveCalls, clock: Clock) -> None:
         """Record that a member has begun a collective.
 
         After the last one, set the joint clock of all members.
@@ -147,7 +147,7 @@ class Clocks:
         return found
 
 
-def _recorded(instance: CollectiveInstance) -> int:
+def _recorded(instance: CollectiveCalls) -> int:
     """Return the number of recorded calls of a collective, without those replayed earlier.
 
     Replayed calls have no clocks.

@@ -23,7 +23,7 @@ from .buffers import check_disjoint, exchange_guards
 from .conflicts import drop_ordered
 from .copies import into_copy
 from .point_to_point import core_of
-from .records import CollectiveCall, CollectiveInstance
+from .records import CollectiveCall, CollectiveCalls
 from .requests import of_request
 from .signatures import Signature, described, of_buffer, of_elements, same
 from .significant import are_distinct, check_blocks, check_buffers, guards, kind_of, receives, significant
@@ -57,7 +57,7 @@ def join_collective(
     key = group, number
     instance = monitor.members.get(key)
     if instance is None:
-        instance = monitor.members[key] = CollectiveInstance(core.ranks)
+        instance = monitor.members[key] = CollectiveCalls(core.ranks)
     else:
         first = next(iter(instance.calls.values()))
         _compare(monitor, core, first, entry)
@@ -145,7 +145,7 @@ def _root(root: Any) -> str:
     return f"root {root}" if _is_rank(root) else f"root MPI.{'ROOT' if root == ROOT else 'PROC_NULL'}"
 
 
-def _compare_blocks(monitor: Monitor, instance: CollectiveInstance) -> None:
+def _compare_blocks(monitor: Monitor, instance: CollectiveCalls) -> None:
     """Compare the block each member sends to each other with the block expected there."""
     if len(instance.members) > _MOST_BLOCKS:
         return
@@ -162,7 +162,7 @@ def _compare_blocks(monitor: Monitor, instance: CollectiveInstance) -> None:
                 monitor.note(PARAMETER_MATCHING, receiver.place, text, receiver.rank, details)
 
 
-def _compare_groups(monitor: Monitor, instance: CollectiveInstance) -> None:
+def _compare_groups(monitor: Monitor, instance: CollectiveCalls) -> None:
     """Find members of a group whose own call passes a different group (MPI 4.1, 7.4.2)."""
     calls = {entry.rank: entry for entry in instance.calls.values()}
     for entry in instance.calls.values():

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from .exposed import Exposed
     from .monitor import Monitor, MpiCall, RankState
-    from .records import Access, CollectiveInstance
+    from .records import Access, CollectiveCalls
     from .windows import OpenWindow
 
 _MOST_COMPARED = 64
@@ -48,7 +48,7 @@ def drop_epoch(monitor: Monitor, mine: OpenWindow, members: Iterable[int]) -> No
         replay_all([monitor.ranks[member].steps for member in members], is_over=False)
 
 
-def drop_ordered(monitor: Monitor, call: MpiCall, instance: CollectiveInstance) -> None:
+def drop_ordered(monitor: Monitor, call: MpiCall, instance: CollectiveCalls) -> None:
     """Report conflicting accesses and drop all, if a collective synchronises all ranks.
 
     Each member receives from all others in that collective. If all accesses are complete, they come before everything

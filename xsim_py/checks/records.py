@@ -180,7 +180,7 @@ class CollectiveCall(RankAction):
         self.instance: Any = None
 
 
-class CollectiveInstance:
+class CollectiveCalls:
     """One collective of a communicator, with the calls of the members that have entered it.
 
     Attributes
