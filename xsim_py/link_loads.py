@@ -56,7 +56,9 @@ def links_table(
     rows = []
     for link, messages in counts.items():
         layer = topology.layer(link)
-        ps_per_byte = (Fraction(0) if topology.figures is None else topology.figures[layer][0]) or fastest
+        ps_per_byte = (
+            Fraction(0) if topology.link_parameters is None else topology.link_parameters[layer][0]
+        ) or fastest
         busy_s = float(sums[link] * ps_per_byte) / PS_PER_S
         part = busy_s * PS_PER_S / virtual_time_ps if virtual_time_ps else 0.0
         ends = topology.vertex(link[0]), topology.vertex(link[1])

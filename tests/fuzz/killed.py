@@ -1,7 +1,7 @@
 """Runs of ranks in processes of their own that are killed at chosen moments, and programs that survive that.
 
-A moment is a number of frames: the victim gets its signal when the coordinator is about to send or to receive that many of
-them. So processes die before they begin, at work, while others work, and while they say what they are left with.
+A moment is a number of frames: the victim gets its signal when the coordinator is about to send or receive that many
+of them. So processes die before they begin, at work, while others work, and while they say what they are left with.
 """
 
 from __future__ import annotations
@@ -47,7 +47,11 @@ def struck(blows: Sequence[Blow]) -> Iterator[list[int]]:
     hit: list[int] = []
     frames = 0
     coordinator = os.getpid()
-    real_fork, real_send, real_receive = processes._fork, frame_socket.FrameSocket.send, frame_socket.FrameSocket.receive
+    real_fork, real_send, real_receive = (
+        processes._fork,
+        frame_socket.FrameSocket.send,
+        frame_socket.FrameSocket.receive,
+    )
 
     def fork() -> int:
         pid = real_fork()

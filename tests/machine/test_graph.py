@@ -208,7 +208,7 @@ def test_links_side_by_side_count_and_may_have_figures_of_their_own(tmp_path: Pa
         topology = machine(each).topology
         assert str(topology) == "graph of 3 nodes, 0 switches and 5 links"
         assert sorted(map(topology.link_name, topology.wires())) == ["a>b", "a>b#1", "b>c", "b>c#1", "b>c#2"]
-        assert topology.figures == ((0, 0), (800, 1_000_000))
+        assert topology.link_parameters == ((0, 0), (800, 1_000_000))
         assert [topology.link_name(link) for link in topology.route(0, 2)] == ["a>b", "b>c#2"]
         assert [topology.link_name(link) for link in topology.route(2, 0)] == ["c>b", "b>a"]
         assert topology.links_per_layer(0, 1) == (0, 1)

@@ -84,22 +84,22 @@ def test_a_switch_that_grows_keeps_the_names_of_its_links() -> None:
 def test_layers_have_the_figures_of_the_description_and_else_those_of_the_network() -> None:
     links = {"every": {"latency": "50ns"}, "global": {"bandwidth": "4Gbps", "latency": "1us"}}
     dragonfly = {"type": "dragonfly", "hosts_per_router": 2, "links": links}
-    figures = machine(dragonfly, nic={"both_ways": 0.8}).topology.figures
+    figures = machine(dragonfly, nic={"both_ways": 0.8}).topology.link_parameters
     usual = Fraction(1000)
     assert figures == ((usual, 50_000), (usual, 50_000), (2 * usual, 1_000_000), (usual, 0), (usual * 5 / 8, 0))
     cascade = machine({"type": "cascade", "shape": "4,4;2,2;4,1;2"}).topology
-    assert cascade.figures == ((usual, 100_000), (usual, 100_000), (usual / 2, 100_000), (usual / 4, 100_000))
-    assert machine({"type": "torus", "dims": [4, 4]}).topology.figures is None
+    assert cascade.link_parameters == ((usual, 100_000), (usual, 100_000), (usual / 2, 100_000), (usual / 4, 100_000))
+    assert machine({"type": "torus", "dims": [4, 4]}).topology.link_parameters is None
     edges = [["a", "b"], {"ends": ["b", "c"], "bandwidth": "16Gbps"}, {"ends": ["b", "c"], "latency": "1ns"}]
     graph = machine({"type": "graph", "edges": edges}, ranks=1).topology
-    assert {graph.link_name(link): (graph.figures or ())[graph.layer(link)] for link in graph.wires()} == {
+    assert {graph.link_name(link): (graph.link_parameters or ())[graph.layer(link)] for link in graph.wires()} == {
         "a>b": (usual, 100_000),
         "b>c": (usual, 1000),
         "b>c#1": (usual / 2, 100_000),
     }
     for name in ("link", "every"):
         graph = machine({"type": "graph", "edges": edges, "links": {name: {"latency": "7ns"}}}, ranks=1).topology
-        assert [latency_ps for _, latency_ps in graph.figures or ()] == [7000, 1000, 7000]
+        assert [latency_ps for _, latency_ps in graph.link_parameters or ()] == [7000, 1000, 7000]
 
 
 @pytest.mark.parametrize(
@@ -122,4 +122,4 @@ def test_a_message_needs_some_time() -> None:
     links = {"every": {"latency": "1us"}, "global": {"latency": "0s"}}
     with pytest.raises(ConfigError, match=r"network.latency: 0 is out of range: some links have no latency either,"):
         machine({"type": "dragonfly", "hosts_per_router": 2, "links": links}, latency="0s")
-    assert machine({"type": "dragonfly", "hosts_per_router": 2, "links": links}).topology.figures is not None
+    assert machine({"type": "dragonfly", "hosts_per_router": 2, "links": links}).topology.link_parameters is not None

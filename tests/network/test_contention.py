@@ -150,7 +150,7 @@ def test_links_that_are_alike_behave_as_such_also_where_each_layer_has_its_figur
     for links in (None, {"every": {"latency": "100ns"}, "y": {"latency": "100ns", "bandwidth": "8Gbps"}}):
         spec = load_machine(TORUS, overrides={"topology.links": links})
         machine = Machine(spec, ranks=32)
-        assert (machine.topology.figures is None) == (links is None)
+        assert (machine.topology.link_parameters is None) == (links is None)
         found.append(arrivals(make_network(spec, places=machine), machine, messages))
     assert found[0] == found[1]
 

@@ -106,13 +106,13 @@ def test_flows_that_come_and_go_end_as_worked_by_hand() -> None:
 def test_sets_of_flows_end_when_simgrid_says(file: Path) -> None:
     told: dict[str, Any] = json.loads(file.read_text())
     numbers = {name: number for number, name in enumerate(told["links"])}
-    latency = {name: figures[1] for name, figures in told["links"].items()}
+    latency = {name: parameters[1] for name, parameters in told["links"].items()}
     given = [
         (flow["start_s"] + sum(map(latency.__getitem__, flow["route"])), flow["bytes"], flow["route"])
         for flow in told["flows"]
     ]
     found = ends(
-        [figures[0] for figures in told["links"].values()],
+        [parameters[0] for parameters in told["links"].values()],
         [(begin, size, [numbers[name] for name in route]) for begin, size, route in given],
     )
     assert found == pytest.approx(told["finish_s"], rel=1e-11)  # they are written with 12 digits

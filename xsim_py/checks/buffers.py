@@ -116,7 +116,7 @@ class PackedBlocks:
 
     def crc(self) -> int:
         """Return the checksum of the current content."""
-        return crc32(self._parsed.pack_blocks(len(self._parsed.counts)).whole)
+        return crc32(self._parsed.pack_blocks(len(self._parsed.counts)).data)
 
 
 @lru_cache(maxsize=64)

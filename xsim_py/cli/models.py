@@ -147,8 +147,9 @@ def _links(spec: MachineSpec, topology: Topology) -> Iterator[str]:
 
     names = topology.layers[: len(topology.layers) - topology.host_ports]
     plain = None if spec.network is None else (spec.network.ps_per_byte, spec.network.per_hop_ps)
-    if topology.figures and set(topology.figures[: len(names)]) - {plain} and len(names) <= _MANY_LAYERS:
-        told = zip(names, topology.figures, strict=False)
+    parameters = topology.link_parameters or ()
+    if set(parameters[: len(names)]) - {plain} and len(names) <= _MANY_LAYERS:
+        told = zip(names, parameters, strict=False)
         each = [f"{name} {format_bandwidth(costs)} and {format_time(latency)}" for name, (costs, latency) in told]
         yield f"links:     {', '.join(each)}"
 
@@ -164,7 +165,7 @@ def _distances(spec: MachineSpec, topology: Topology) -> Iterator[str]:
     )
     if topology.switches > 1 and (hops := topology.router_hops()) is not None:
         yield f"hops between routers: at most {hops[0]}, mean {hops[1]:.4f}"
-    each = topology.figures or ((spec.network.ps_per_byte, 0),) * len(topology.layers)
+    each = topology.link_parameters or ((spec.network.ps_per_byte, 0),) * len(topology.layers)
     bisection = topology.bisection([float(10**12 / ps_per_byte) if ps_per_byte else inf for ps_per_byte, _ in each])
     if bisection is not None and bisection < inf:
         from xsim_py.units import format_bandwidth

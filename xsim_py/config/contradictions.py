@@ -116,9 +116,11 @@ def _torus(spec: MachineSpec) -> Iterator[Contradiction]:
     if (nodes := math.prod(dims)) > MOST_TORUS_NODES:
         shape = "x".join(map(str, dims))
         yield "topology.dims", f"a {shape} torus has {nodes:,} nodes; the limit is {MOST_TORUS_NODES:,}", ()
-    elif (ways := _ways(dims, twist)) > (most := min(_MOST_WAYS, _MOST_TRIED // nodes)):
+    elif (windings := _count_windings(dims, twist)) > (most := min(_MOST_WAYS, _MOST_TRIED // nodes)):
         # Each is tried for every relative position of two nodes.
-        message = f"such twists make {ways:,} ways around a torus of {nodes:,} nodes, of which {most:,} can be tried"
+        message = (
+            f"such twists make {windings:,} ways around a torus of {nodes:,} nodes, of which {most:,} can be tried"
+        )
         yield "topology.twist", message, ("topology.dims",)
 
 
@@ -262,7 +264,7 @@ def _routing(spec: MachineSpec) -> Iterator[Contradiction]:
             yield f"topology.links.{layer}", "missing key: bandwidth or latency", ()
 
 
-def _ways(dims: Sequence[int], twist: str | Sequence[TwistSpec]) -> int:
+def _count_windings(dims: Sequence[int], twist: str | Sequence[TwistSpec]) -> int:
     """Return the approximate number of ways to wrap around the twisted dimensions.
 
     See `Torus.steps`.

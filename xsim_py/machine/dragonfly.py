@@ -72,22 +72,22 @@ class Dragonfly(Topology):
 
         If its size is open, it is balanced and large enough.
         """
-        wanted = spec.topology
-        hosts, routers, links = wanted.hosts_per_router, wanted.routers_per_group, wanted.global_links_per_router
+        topology = spec.topology
+        hosts, routers, links = topology.hosts_per_router, topology.routers_per_group, topology.global_links_per_router
         unit = hosts or links or (routers and -(-routers // 2))
-        between = wanted.links_between_groups or 1
+        between = topology.links_between_groups or 1
         if not unit:
             unit = 1
-            while 2 * unit * unit * (wanted.groups or 2 * unit * unit // between + 1) < nodes:
+            while 2 * unit * unit * (topology.groups or 2 * unit * unit // between + 1) < nodes:
                 unit += 1
         return cls(
             hosts or unit,
             routers or 2 * unit,
             links or unit,
-            groups=wanted.groups,
+            groups=topology.groups,
             between=between,
-            wiring=wanted.wiring or "relative",
-            routing=wanted.routing or "minimal",
+            wiring=topology.wiring or "relative",
+            routing=topology.routing or "minimal",
         )
 
     def gateway(self, group: int, to: int, copy: int = 0, /) -> int:
@@ -302,19 +302,19 @@ class Cascade(Topology):
     @classmethod
     def of(cls, spec: MachineSpec, nodes: int) -> Topology:
         """Return the machine that a description defines; validation ensures that all keys exist."""
-        wanted = spec.topology
-        if wanted.shape is not None:
-            (groups, blue), (chassis, black), (blades, green), hosts = parse_cascade(wanted.shape)
+        topology = spec.topology
+        if topology.shape is not None:
+            (groups, blue), (chassis, black), (blades, green), hosts = parse_cascade(topology.shape)
             return cls(groups, chassis, blades, hosts, blue=blue, black=black, green=green)
-        groups, chassis, blades = wanted.groups or 1, wanted.chassis or 1, wanted.blades or 1
+        groups, chassis, blades = topology.groups or 1, topology.chassis or 1, topology.blades or 1
         return cls(
             groups,
             chassis,
             blades,
-            wanted.hosts_per_router or 1,
-            blue=wanted.links_between_groups or 1,
-            black=wanted.links_between_chassis or 1,
-            green=wanted.links_in_chassis or 1,
+            topology.hosts_per_router or 1,
+            blue=topology.links_between_groups or 1,
+            black=topology.links_between_chassis or 1,
+            green=topology.links_in_chassis or 1,
         )
 
     def _router(self, group: int, chassis: int, blade: int) -> int:

@@ -81,9 +81,9 @@ class FatTree(Topology):
 
         If its size is open, it is large enough for the ranks.
         """
-        wanted = spec.topology
-        shape = tree_shape(wanted, nodes)
-        return cls(*shape, cables=wanted.cables or "destination", routing=wanted.routing or "dmodk")
+        topology = spec.topology
+        shape = tree_shape(topology, nodes)
+        return cls(*shape, cables=topology.cables or "destination", routing=topology.routing or "dmodk")
 
     def hops(self, a: int, b: int, /) -> int:
         """Return twice the level of the lowest common switch, or 0 from a node to itself."""

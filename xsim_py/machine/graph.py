@@ -50,7 +50,7 @@ class GraphTopology(Topology):
 
     Attributes
     ----------
-    edge_figures : tuple
+    edge_parameters : tuple
         Picoseconds per byte and of latency of each layer of links, None where a link does not define them.
     """
 
@@ -85,10 +85,12 @@ class GraphTopology(Topology):
 
     def _index_links(self, pairs: list[GraphEdge], number: dict[str, int]) -> None:
         """Record vertices joined by parallel links, and links with separate parameters."""
-        known = sorted({pair[2:] for pair in pairs}, key=lambda told: [(each is not None, each or 0) for each in told])
-        self.edge_figures = tuple(known) or ((None, None),)
-        self.layers = ("link", *(f"link {layer}" for layer in range(2, len(self.edge_figures) + 1)))
-        layer_of = {told: layer for layer, told in enumerate(self.edge_figures)}
+        known = sorted(
+            {pair[2:] for pair in pairs}, key=lambda values: [(each is not None, each or 0) for each in values]
+        )
+        self.edge_parameters = tuple(known) or ((None, None),)
+        self.layers = ("link", *(f"link {layer}" for layer in range(2, len(self.edge_parameters) + 1)))
+        layer_of = {values: layer for layer, values in enumerate(self.edge_parameters)}
         side_by_side: dict[tuple[int, int], list[int]] = {}
         for pair in pairs:
             a, b = sorted((number[pair.a], number[pair.b]))
@@ -112,8 +114,8 @@ class GraphTopology(Topology):
             edges, vertices = _read(spec, topology.file)
         else:
             edges, vertices = _edges_of(spec), list[str]()
-        ways = {"cables": topology.cables or "destination", "routing": topology.routing or "minimal"}
-        graph = cls(edges, hosts=topology.hosts, isolated=vertices, **ways)
+        options = {"cables": topology.cables or "destination", "routing": topology.routing or "minimal"}
+        graph = cls(edges, hosts=topology.hosts, isolated=vertices, **options)
         if not graph.nodes:
             raise spec.error("topology.hosts", f"no vertex matches {topology.hosts}, of {len(graph.names)}")
         lost = graph.unreachable()
@@ -198,7 +200,7 @@ class GraphTopology(Topology):
         return (at, to, chosen) if chosen else (at, to)
 
     def layer(self, link: Wire, /) -> int:
-        """Return the index of a link's entry in `edge_figures`."""
+        """Return the index of a link's entry in `edge_parameters`."""
         at, to, *chosen = link
         cables = self._cables.get((at, to) if at < to else (to, at))
         return cables[chosen[0] if chosen else 0] if cables else 0

@@ -53,7 +53,7 @@ class GraphFile:
     def link(self, a: str, b: str, attributes: Mapping[str, object], line: int, column: int) -> None:
         """Add a link, or several parallel ones, with attributes: bandwidth, latency, parallel."""
         try:
-            figures = edge_figures(attributes)
+            figures = edge_parameters(attributes)
             many = int(str(attributes.get("parallel", 1)))
             if not 0 < many <= _MOST_PARALLEL:
                 raise ValueError(f"expected a number of parallel links from 1 to {_MOST_PARALLEL}, got {many}")
@@ -63,7 +63,7 @@ class GraphFile:
             self.edges += [GraphEdge(a, b, *figures)] * many
 
 
-def edge_figures(attributes: Mapping[str, object]) -> tuple[Fraction | None, int | None]:
+def edge_parameters(attributes: Mapping[str, object]) -> tuple[Fraction | None, int | None]:
     """Return a link's picoseconds per byte and latency, None for missing attributes.
 
     Raises
@@ -156,8 +156,8 @@ class _GraphML:
         try:
             self.parser.Parse(content, True)
         except expat.ExpatError as error:
-            said = expat.ErrorString(error.code)
-            self.graph.refuse(error.lineno, error.offset + 1, f"{_NO_GRAPH}: not XML: {said}")
+            message = expat.ErrorString(error.code)
+            self.graph.refuse(error.lineno, error.offset + 1, f"{_NO_GRAPH}: not XML: {message}")
             return
         except (LookupError, ValueError) as error:  # an encoding that Python does not have, or expat cannot use
             self.graph.refuse(1, 1, f"{_NO_GRAPH}: {error}")
@@ -167,9 +167,9 @@ class _GraphML:
         for edge in self.edges:
             self.connect(edge)
         if not self.graph.problems:
-            self.read_whole(content)
+            self.read_by_networkx(content)
 
-    def read_whole(self, content: bytes) -> None:
+    def read_by_networkx(self, content: bytes) -> None:
         """Parse a document without known errors by networkx."""
         import networkx  # not at the top: importing networkx takes longer than all other imports together
 
@@ -178,11 +178,11 @@ class _GraphML:
         except (LookupError, TypeError, ValueError, SyntaxError, networkx.NetworkXException) as error:
             self.graph.refuse(1, 1, f"{_NO_GRAPH}: networkx cannot read {error} ({type(error).__name__})")
             return
-        ways: dict[tuple[str, str], list[dict[str, object]]] = {}
+        links_by_ends: dict[tuple[str, str], list[dict[str, object]]] = {}
         for a, b, attributes in drawn.edges(data=True):
-            ways.setdefault((str(a), str(b)), []).append(attributes)
-        for (a, b), links in ways.items():
-            back = ways.get((b, a), [])
+            links_by_ends.setdefault((str(a), str(b)), []).append(attributes)
+        for (a, b), links in links_by_ends.items():
+            back = links_by_ends.get((b, a), [])
             if len(links) > len(back) or (len(links) == len(back) and a <= b):
                 for attributes in links:
                     self.graph.link(a, b, attributes, self.graph.vertices[a], 1)

@@ -47,7 +47,7 @@ class HostPorts(Topology):
         self.layers = (*inner.layers, *added)
         self.host_ports = len(added)
         self.widths = inner.widths and (*inner.widths, *[1] * self.host_ports)
-        self.edge_figures = inner.edge_figures and inner.edge_figures + ((None, None),) * self.host_ports
+        self.edge_parameters = inner.edge_parameters and inner.edge_parameters + ((None, None),) * self.host_ports
         self.closed_form, self.shared_first_link = inner.closed_form, inner.shared_first_link or nics > 0
         self.grows, self.equally_far = inner.grows, inner.equally_far
         self.codes, self.switches, self.processor_name = inner.codes, inner.switches, inner.processor_name

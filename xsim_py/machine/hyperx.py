@@ -57,10 +57,10 @@ class HyperX(Topology):
 
         If nodes per router are open, there are enough for all ranks.
         """
-        wanted = spec.topology
-        assert wanted.dims is not None  # validation of the description ensures this
-        hosts = wanted.hosts_per_router or -(-nodes // prod(wanted.dims))
-        return cls(wanted.dims, hosts, wanted.parallel, routing=wanted.routing or "dimension_order")
+        topology = spec.topology
+        assert topology.dims is not None  # validation of the description ensures this
+        hosts = topology.hosts_per_router or -(-nodes // prod(topology.dims))
+        return cls(topology.dims, hosts, topology.parallel, routing=topology.routing or "dimension_order")
 
     def digits(self, router: int) -> list[int]:
         """Return the coordinates of a router."""

@@ -53,10 +53,10 @@ class Machine:
             raise ConfigError(f"ranks: {ranks:,} is out of range (at most {MOST_RANKS:,})")
         self.spec = spec
         self.ranks = ranks
-        wanted = spec.spawn.universe
-        if wanted is not None and wanted < ranks:
-            raise spec.error("spawn.universe", f"{wanted} slots are too few for {ranks} ranks")
-        places = wanted or ranks
+        universe = spec.spawn.universe
+        if universe is not None and universe < ranks:
+            raise spec.error("spawn.universe", f"{universe} slots are too few for {ranks} ranks")
+        places = universe or ranks
         kind = topology_class(spec.topology.type)
         self.cores_per_node = spec.machine.cores_per_node or (places if kind.grows == "cores" else 1)
         self.topology = kind.of(spec, -(-places // self.cores_per_node))
@@ -65,21 +65,21 @@ class Machine:
 
             self.topology = HostPorts.wrap(self.topology, spec)
         self.topology.seed = seed
-        if spec.topology.links or self.topology.host_ports or self.topology.widths or self.topology.edge_figures:
-            from xsim_py.machine.figures import link_figures
+        if spec.topology.links or self.topology.host_ports or self.topology.widths or self.topology.edge_parameters:
+            from xsim_py.machine.link_parameters import find_link_parameters
 
-            self.topology.figures = link_figures(spec, self.topology)
+            self.topology.link_parameters = find_link_parameters(spec, self.topology)
         cores = self.topology.nodes * self.cores_per_node
         if cores < places and not spec.machine.oversubscribe:
             of_each = f"node{'s' * (self.topology.nodes > 1)} of {self.cores_per_node}"
             raise spec.error(
-                "machine" if wanted is None else "spawn.universe",
+                "machine" if universe is None else "spawn.universe",
                 f"machine {spec.name} has {cores} core{'s' * (cores > 1)} ({self.topology.nodes} {of_each}), "
                 f"too few for {places} ranks; add nodes, or set machine.oversubscribe to share cores",
             )
-        self.universe = wanted or max(cores, ranks)
+        self.universe = universe or max(cores, ranks)
         sizes = {"cores": spec.machine.cores_per_node, "nodes": spec.machine.nodes}
-        self.open = wanted is None and bool(kind.grows) and sizes[kind.grows] is None
+        self.open = universe is None and bool(kind.grows) and sizes[kind.grows] is None
         if spec.compute.speeds and not self.open:
             self._check_speeds()
         self.node_of: Sequence[int] = self._place()
@@ -168,7 +168,7 @@ class Machine:
         crossing = self.spec.network is not None and self.spec.network.contention != "none"
         if not topology.host_ports:
             # By number, unless the layers differ: these depend on the link itself.
-            return topology.links(a, b) if topology.figures is None else topology.route(a, b)[::-1]
+            return topology.links(a, b) if topology.link_parameters is None else topology.route(a, b)[::-1]
         host_ports = cast("HostPorts", topology)
         ports = (host_ports.ports_of(self.core_of[rank], self.cores_per_node) for rank in (origin, to))
         return host_ports.route_between(a, b, *ports, inner=crossing)[::-1]

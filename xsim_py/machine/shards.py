@@ -24,12 +24,12 @@ def shard_blocks(node_of: Sequence[int], *, shards: int) -> list[range]:
     starts = [0, *(rank for rank in range(1, ranks) if node_of[rank] != node_of[rank - 1])]
     if len(starts) < shards:
         starts = list(range(ranks))
-    wanted = min(shards, len(starts))
+    count = min(shards, len(starts))
     cuts = [0]
     at = 0
-    for shard in range(1, wanted):
-        ideal = shard * ranks / wanted
-        last = len(starts) - (wanted - shard)  # leave a node for each of the following shards
+    for shard in range(1, count):
+        ideal = shard * ranks / count
+        last = len(starts) - (count - shard)  # leave a node for each of the following shards
         at += 1
         while at < last and abs(starts[at + 1] - ideal) <= abs(starts[at] - ideal):
             at += 1

@@ -53,9 +53,9 @@ class Topology(ABC):
         The kinds of links, each with a bandwidth and a latency; see `layer`.
     widths : tuple of int or None
         The bandwidth factor of a link by layer; None: 1.
-    edge_figures : tuple
+    edge_parameters : tuple
         Picoseconds per byte and of latency by layer, if links define them; None: undefined.
-    figures : tuple of (picoseconds per byte, picoseconds of latency) or None
+    link_parameters : tuple of (picoseconds per byte, picoseconds of latency) or None
         The parameters of each layer; None if all links are as in section ``network``.
     host_ports : int
         The number of layers of links of the nodes themselves, which are the last ones.
@@ -73,8 +73,8 @@ class Topology(ABC):
     least_hops: int
     layers: tuple[str, ...] = ("link",)
     widths: tuple[int, ...] | None = None
-    edge_figures: tuple[tuple[Fraction | None, int | None], ...] = ()
-    figures: tuple[tuple[Fraction, int], ...] | None = None
+    edge_parameters: tuple[tuple[Fraction | None, int | None], ...] = ()
+    link_parameters: tuple[tuple[Fraction, int], ...] | None = None
     host_ports = 0
     switches = 0
     shared_first_link = False

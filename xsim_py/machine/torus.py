@@ -110,8 +110,8 @@ class Torus(Topology):
         """
         dims, twist = spec.topology.dims, spec.topology.twist
         if dims is None and nodes > MOST_TORUS_NODES:
-            said = f"a torus of {nodes:,} nodes is too large (at most {MOST_TORUS_NODES:,})"
-            raise spec.error("machine.cores_per_node", said)
+            message = f"a torus of {nodes:,} nodes is too large (at most {MOST_TORUS_NODES:,})"
+            raise spec.error("machine.cores_per_node", message)
         dims = dims or fitting_dims(nodes, half=twist == "half")
         if isinstance(twist, str):
             return cls(dims, twists=half_twists(dims) if twist == "half" else (), ties=spec.topology.ties or "up")
@@ -155,8 +155,8 @@ class Torus(Topology):
         """
         offset = [to - at for at, to in zip(self.coordinates(a), self.coordinates(b), strict=True)]
         windings = [self._windings(offset[wrap], wrap) for wrap in self._wrapped]
-        ways = (self._way(offset, times) for times in itertools.product(*windings))
-        best = min(ways, key=lambda way: (sum(map(abs, way)), [-step for step in way]))
+        paths = (self._path(offset, times) for times in itertools.product(*windings))
+        best = min(paths, key=lambda path: (sum(map(abs, path)), [-step for step in path]))
         if self._up:
             return best
         halves = zip(best, self.coordinates(a), self.coordinates(b), self.dims, strict=True)
@@ -175,19 +175,19 @@ class Torus(Topology):
         most = abs(offset) + sum(self.dims[twist.shift] // 2 for twist in self.twists if twist.wrap == wrap)
         return range(-((most + offset) // length), (most - offset) // length + 1)
 
-    def _way(self, offset: Sequence[int], times: Sequence[int]) -> tuple[int, ...]:
+    def _path(self, offset: Sequence[int], times: Sequence[int]) -> tuple[int, ...]:
         """Return the steps of the path that wraps around the twisted dimensions that many times."""
-        way = list(offset)
+        path = list(offset)
         around = dict(zip(self._wrapped, times, strict=True))
         for twist in self.twists:
-            way[twist.shift] -= twist.by * around[twist.wrap]
+            path[twist.shift] -= twist.by * around[twist.wrap]
         for dimension, length in enumerate(self.dims):
             if dimension in around:
-                way[dimension] += length * around[dimension]
+                path[dimension] += length * around[dimension]
             else:  # the shorter path around the ring, and up if both are equal
-                up = way[dimension] % length
-                way[dimension] = up if 2 * up <= length else up - length
-        return tuple(way)
+                up = path[dimension] % length
+                path[dimension] = up if 2 * up <= length else up - length
+        return tuple(path)
 
     def route(self, a: int, b: int, /) -> Route:
         """Return a shortest path in dimension order: all steps in x, then all in y, and so on."""
@@ -299,7 +299,7 @@ class Torus(Topology):
 
     @cached_property
     def _hops_from_first(self) -> NDArray[np.int64]:
-        """The `hops` from node 0 to every node, computed like `_way` on arrays."""
+        """The `hops` from node 0 to every node, computed like `_path` on arrays."""
         import numpy as np  # not at the top: it takes a while to import, and plain tori do not need it
 
         place = np.indices(self.dims[::-1])[::-1]  # x, which changes fastest, is the last of an array's dimensions

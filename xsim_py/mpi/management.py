@@ -142,7 +142,7 @@ _NO_COLOR = struct.pack("<qq", c.UNDEFINED, 0)  # a failed member
 
 def _of_color(table: Sequence[bytes | None], color: int, ranks: Sequence[int]) -> tuple[int, ...]:
     if isinstance(table, EqualBlocks):
-        entries = table.whole
+        entries = table.data
     else:
         entries = b"".join(_NO_COLOR if entry is None else entry for entry in table)
     colors, keys = np.frombuffer(entries, "<i8").reshape(-1, 2).T

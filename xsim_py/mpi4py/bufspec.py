@@ -123,7 +123,7 @@ class UserBuffer:
     def unpack_parts(self, parts: Sequence[bytes]) -> None:
         """Store the data from each rank, as in a Gather or an Alltoall, in its block of the buffer."""
         if type(parts) is EqualBlocks and parts.block_bytes == self.nbytes:
-            self.datatype.unpack(parts.whole, self.memory, self.offset, parts.blocks * self.count)
+            self.datatype.unpack(parts.data, self.memory, self.offset, parts.blocks * self.count)
             return
         unpack_each(self, parts, "rank")
 
@@ -219,7 +219,7 @@ class BlockBuffer:
     def unpack_parts(self, parts: Sequence[bytes]) -> None:
         """Store the data from each rank, as in a Gather or an Alltoall, in its block of the buffer."""
         if type(parts) is VariedBlocks and parts.sizes == (sizes := self.sizes()) and self.is_run(sizes):
-            self.datatypes[0].unpack(parts.whole, self.memory, self.offsets[0], sum(self.counts))
+            self.datatypes[0].unpack(parts.data, self.memory, self.offsets[0], sum(self.counts))
             return
         unpack_each(self, parts, "rank")
 

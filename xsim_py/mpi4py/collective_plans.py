@@ -343,7 +343,7 @@ def alltoall(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: An
             _check_distinct(sendbuf, recvbuf)
     ch = channel(comm, note(name, None, block_bytes))
     algorithm = algorithm_for(ch, "alltoall" + form, block_bytes or 0)
-    size_bytes = len(parts.whole)
+    size_bytes = len(parts.data)
     if not form:
         return size_bytes, lambda: target.unpack_parts(perform(ch, forms.PARTS, algorithm, parts)), ch
     if comm.local is None:

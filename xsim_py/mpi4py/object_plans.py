@@ -174,7 +174,7 @@ def alltoall(comm: Communicator, name: str, objects: Any) -> Plan:
     pickles = dump_all(objects, len(comm.remote))
     parts = VariedBlocks(b"".join(pickles), list(map(len, pickles)))  # most often they are not needed one by one
     ch = channel(comm, note(name), check=False)
-    return len(parts.whole), lambda: _load_all(_packed(ch, forms.PACKED_PARTS, _exchange, parts)), ch
+    return len(parts.data), lambda: _load_all(_packed(ch, forms.PACKED_PARTS, _exchange, parts)), ch
 
 
 def _exchange(ch: CollectiveChannel, parts: list[bytes]) -> Sequence[bytes]:

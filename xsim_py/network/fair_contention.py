@@ -38,7 +38,7 @@ class SharingLink(Link):
     def computed(self, size_bytes: int) -> Cost:
         """Return the cost of a message of that size."""
         cost = super().computed(size_bytes)
-        cost.busy_ps = self._figures[bisect_right(self._from_bytes, size_bytes) - 1].gap_ps
+        cost.busy_ps = self._parameters[bisect_right(self._from_bytes, size_bytes) - 1].gap_ps
         return cost
 
 
@@ -192,11 +192,11 @@ def fair_contention(
     ahead_ps
         At most the latency of any message.
     """
-    figures = distances.figures
+    parameters = distances.link_parameters
     fastest = float(least_ps_per_byte(costs))
 
     def capacity(link: Any) -> float:
-        ps_per_byte = fastest if figures is None else float(figures[distances.layer(link)][0]) or fastest
+        ps_per_byte = fastest if parameters is None else float(parameters[distances.layer(link)][0]) or fastest
         return 1 / ps_per_byte if ps_per_byte else math.inf
 
     return FairContention(

@@ -44,13 +44,13 @@ class LayeredNetwork(Network):
         self._across_costs = spec.network
         self._node_of = places.node_of
         self._topology = places.topology
-        self._figures = figures = places.topology.figures
-        self._route_of: Any = places.topology.hops if figures is None else places.topology.links_per_layer
+        self._by_layer = parameters = places.topology.link_parameters
+        self._route_of: Any = places.topology.hops if parameters is None else places.topology.links_per_layer
         self._least_hops = places.topology.least_hops
         self._across: dict[Any, Link] = {}
         self._shares_links = spec.network is not None and spec.network.contention != "none"
         self._flows = spec.network is not None and spec.network.contention == "flows"
-        self._between = len(figures or ()) - places.topology.host_ports  # the number of layers of links between nodes
+        self._between = len(parameters or ()) - places.topology.host_ports  # layers of links between nodes
         self._nic = spec.nic
         self._memory = places.topology.layers[-1:] == ("memory",)
         self._unshared: dict[Link, Link] = {}  # the costs without shared links
@@ -70,8 +70,8 @@ class LayeredNetwork(Network):
         if self._flows and not self._memory:
             self._share_interfaces()
             self._across.clear()
-        per_hop_ps = 0 if spec.network is None or figures is not None else spec.network.per_hop_ps
-        equally_far = (places.topology.equally_far or (figures is None and per_hop_ps == 0)) and not self._enclosing
+        per_hop_ps = 0 if spec.network is None or parameters is not None else spec.network.per_hop_ps
+        equally_far = (places.topology.equally_far or (parameters is None and per_hop_ps == 0)) and not self._enclosing
         if isinstance(places.node_of, range) and spec.network is not None and equally_far:
             # Hot path: one rank per node, and equal costs between any two nodes.
             self._uniform = self._nearest()
@@ -152,7 +152,7 @@ class LayeredNetwork(Network):
 
     def _within(self, costs: LayerSpec, name: str) -> Link:
         """Make the costs of messages within a node, including those of its shared memory, if any."""
-        slowest, memory_ps = self._figures[-1] if self._memory and self._figures else (Fraction(0), 0)
+        slowest, memory_ps = self._by_layer[-1] if self._memory and self._by_layer else (Fraction(0), 0)
         link = self.link_class(costs, layer=name, hops=0, route_ps=memory_ps, slowest=slowest)
         self._unshared[link] = self.link_class(costs, layer=name, hops=0, route_ps=0)
         return link
@@ -162,8 +162,8 @@ class LayeredNetwork(Network):
 
         The costs are those of section ``network``, or of the layer of nodes with index `index`.
         """
-        costs, name = self._figures_of(index)
-        if self._figures is None:
+        costs, name = self._parameters_of(index)
+        if self._by_layer is None:
             assert self._across_costs is not None
             link = self.link_class(costs, layer=name, hops=route, route_ps=route * self._across_costs.per_hop_ps)
         else:
@@ -179,7 +179,7 @@ class LayeredNetwork(Network):
         self._across[route if index is None else (index, route)] = link
         return link
 
-    def _figures_of(self, index: int | None) -> tuple[LayerSpec, str]:
+    def _parameters_of(self, index: int | None) -> tuple[LayerSpec, str]:
         """Return the costs between nodes, or of the layer of nodes with that index, and the name."""
         if index is not None:
             layer = self._enclosing[index][1]
@@ -189,9 +189,9 @@ class LayeredNetwork(Network):
 
     def _over(self, costs: LayerSpec, name: str, route: Sequence[int]) -> Link:
         """Make the costs of a route with that number of links per layer."""
-        assert self._figures is not None
-        route_ps = sum(links * latency_ps for links, (_, latency_ps) in zip(route, self._figures, strict=True))
-        slowest = max([ps for links, (ps, _) in zip(route, self._figures, strict=True) if links], default=Fraction(0))
+        assert self._by_layer is not None
+        route_ps = sum(links * latency_ps for links, (_, latency_ps) in zip(route, self._by_layer, strict=True))
+        slowest = max([ps for links, (ps, _) in zip(route, self._by_layer, strict=True) if links], default=Fraction(0))
         return self.link_class(costs, layer=name, hops=sum(route[: self._between]), route_ps=route_ps, slowest=slowest)
 
     def _nearest(self) -> Link:
@@ -200,9 +200,9 @@ class LayeredNetwork(Network):
         return self._across.get(route) or self._make(route)
 
     def _nearest_route(self) -> Any:
-        if self._figures is None:
+        if self._by_layer is None:
             return self._least_hops
-        return (0,) * len(self._figures) if self._least_hops == 0 else self._route_of(0, 1)
+        return (0,) * len(self._by_layer) if self._least_hops == 0 else self._route_of(0, 1)
 
     @property
     def in_order(self) -> bool:
@@ -270,12 +270,12 @@ class LayeredNetwork(Network):
         if self._across_costs is None:
             return self._same_ps
         one_by_one = self._shares_links and not self._flows
-        if self._figures is None:
+        if self._by_layer is None:
             hops = 1 if one_by_one else self._least_hops or 1
             least_ps = self._across_costs.per_hop_ps
         else:
             # A lower bound: all links as fast as the fastest hop.
-            layers = list(zip(self._topology.layers, self._figures, strict=True))[: self._between]
+            layers = list(zip(self._topology.layers, self._by_layer, strict=True))[: self._between]
             backbone = "backbone" in self._topology.layers
             least_ps = min(latency_ps for name, (_, latency_ps) in layers if name != "backbone")
             if one_by_one:
@@ -289,7 +289,7 @@ class LayeredNetwork(Network):
         """Return the costs between the two farthest nodes, or within a node if that takes longer."""
         if self._across_costs is None:
             return self._same
-        if self._figures is None:
+        if self._by_layer is None:
             diameter = self._topology.diameter()
             across = self._across.get(diameter) or self._make(diameter)
         else:
@@ -314,21 +314,21 @@ class LayeredNetwork(Network):
             return None
         from xsim_py.network.contention import LinkContention  # most runs share no links
 
-        if self._figures is None:
+        if self._by_layer is None:
             assert costs is not None
             return LinkContention(per_hop_ps=costs.per_hop_ps)
-        from xsim_py.network.uneven import LinkFigures, UnevenContention  # most machines have links of a single kind
+        from xsim_py.network.uneven import LinkParameters, UnevenContention  # most machines have links of a single kind
 
         fastest = Fraction(0) if costs is None else least_ps_per_byte(costs)
-        figures = [LinkFigures(ps_per_byte or fastest, latency_ps) for ps_per_byte, latency_ps in self._figures]
+        parameters = [LinkParameters(ps_per_byte or fastest, latency_ps) for ps_per_byte, latency_ps in self._by_layer]
         if self._nic is not None:
             at = self._topology.layers.index("nic")
-            figures[at] = figures[at]._replace(least_ps=self._nic.message_ps)
+            parameters[at] = parameters[at]._replace(least_ps=self._nic.message_ps)
             if self._nic.both_ways < 1:
                 both = Fraction(self._nic.both_ways).limit_denominator(10**6)
-                figures[at] = figures[at]._replace(rest=2 * both - 1)
-                figures[at + 1] = figures[at + 1]._replace(counts=False)
-        return UnevenContention(layer_of=self._topology.layer, figures=figures, partner=self._topology.partner)
+                parameters[at] = parameters[at]._replace(rest=2 * both - 1)
+                parameters[at + 1] = parameters[at + 1]._replace(counts=False)
+        return UnevenContention(layer_of=self._topology.layer, parameters=parameters, partner=self._topology.partner)
 
     def unshared(self, src_rank: int, dst_rank: int) -> Link:
         """Return the costs from one rank to another without the links that messages share."""

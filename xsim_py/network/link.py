@@ -101,8 +101,8 @@ class Link:
 
     __slots__ = (
         "_base_ps",
-        "_figures",
         "_from_bytes",
+        "_parameters",
         "_slowest",
         "_times",
         "cache",
@@ -118,11 +118,11 @@ class Link:
         self.layer = layer
         self.hops = hops
         self.cache: dict[int, Cost] = {}
-        self._from_bytes, self._figures = by_size(costs)
+        self._from_bytes, self._parameters = by_size(costs)
         self._slowest = slowest
         self.header_bytes = costs.header_bytes or 0
         self._times = None if costs.times is None else _measured(costs.times)
-        self._base_ps = self._figures[0].latency_ps
+        self._base_ps = self._parameters[0].latency_ps
         if self._times is not None and self._base_ps == 0:
             self._base_ps = max(self._times.of(0) - costs.send_overhead_ps - costs.recv_overhead_ps, 1)
         self.latency_ps = self._base_ps + route_ps
@@ -143,7 +143,7 @@ class Link:
         """
         if size_bytes < 0:
             return Cost(0, 0, 0, self.latency_ps, 0, True, 0)
-        costs = self._figures[bisect_right(self._from_bytes, size_bytes) - 1]
+        costs = self._parameters[bisect_right(self._from_bytes, size_bytes) - 1]
         eager = costs.eager_threshold_bytes is None or size_bytes <= costs.eager_threshold_bytes
         send_ps = costs.send_overhead_ps + _of_bytes(size_bytes, costs.send_overhead_ps_per_byte)
         receive_ps = costs.recv_overhead_ps + _of_bytes(size_bytes, costs.recv_overhead_ps_per_byte)
@@ -180,7 +180,7 @@ class Link:
 
     def _breakpoints(self) -> list[int]:
         """Return the sizes between which all costs are linear."""
-        threshold = self._figures[0].eager_threshold_bytes
+        threshold = self._parameters[0].eager_threshold_bytes
         known = [*self._from_bytes, *([] if self._times is None else self._times.sizes)]
         known += [] if threshold is None else [threshold, threshold + 1]
         return sorted({*known, *(size_bytes - 1 for size_bytes in known if size_bytes)})
@@ -191,7 +191,7 @@ class Link:
 
 def by_size(costs: LayerSpec) -> tuple[list[int], list[LayerSpec]]:
     """Return the sizes from which parameters apply, beginning with 0, and the parameters."""
-    from_bytes, figures = [0], [costs]
+    from_bytes, parameters = [0], [costs]
     for segment in costs.segments or ():
         own = {
             each.name: value
@@ -199,10 +199,10 @@ def by_size(costs: LayerSpec) -> tuple[list[int], list[LayerSpec]]:
             if each.name != "from_bytes" and (value := getattr(segment, each.name)) is not None
         }
         if segment.from_bytes == 0:
-            from_bytes, figures = [], []
+            from_bytes, parameters = [], []
         from_bytes.append(segment.from_bytes)
-        figures.append(replace(costs, **own))
-    return from_bytes, figures
+        parameters.append(replace(costs, **own))
+    return from_bytes, parameters
 
 
 def least_ps_per_byte(costs: LayerSpec) -> Fraction:

@@ -59,7 +59,7 @@ class Distances(Protocol):
         ...
 
     @property
-    def figures(self) -> tuple[tuple[Fraction, int], ...] | None:
+    def link_parameters(self) -> tuple[tuple[Fraction, int], ...] | None:
         """Picoseconds per byte and picoseconds of latency of each layer.
 
         Return None if all links are equal.

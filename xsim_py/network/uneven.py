@@ -20,7 +20,7 @@ from xsim_py.network.link import Link
 from xsim_py.units import round_half_up
 
 
-class LinkFigures(NamedTuple):
+class LinkParameters(NamedTuple):
     """How long a message holds a link of one layer, and how much later it reaches the next link."""
 
     ps_per_byte: Fraction
@@ -39,7 +39,7 @@ class UnevenContention(LinkContention):
     ----------
     layer_of
         Returns the index of a link's layer.
-    figures
+    link_parameters
         The parameters of each layer.
     partner
         Returns the link in the opposite direction of a NIC.
@@ -49,26 +49,26 @@ class UnevenContention(LinkContention):
         self,
         *,
         layer_of: Callable[[Any], int],
-        figures: Sequence[LinkFigures],
+        parameters: Sequence[LinkParameters],
         partner: Callable[[Any], Any] | None = None,
     ) -> None:
         super().__init__(per_hop_ps=0)
-        self._layer_of, self._figures, self._partner = layer_of, figures, partner
-        self._layers: dict[Any, LinkFigures] = {}
+        self._layer_of, self._by_layer, self._partner = layer_of, parameters, partner
+        self._layers: dict[Any, LinkParameters] = {}
 
     def enter(self, time_ps: int, order: int, ahead: list[Any], unshared: Link, size_bytes: int, message: Any) -> None:
         """Bring a message to the first link of its route; see `LinkContention.enter`."""
         cost = unshared.cost(size_bytes)
         hops = []
         for link in ahead:
-            figures = self._layers.get(link)
-            if figures is None:
-                figures = self._layers[link] = self._figures[self._layer_of(link)]
-            if figures.counts:
-                ps_per_byte = figures.ps_per_byte
+            parameters = self._layers.get(link)
+            if parameters is None:
+                parameters = self._layers[link] = self._by_layer[self._layer_of(link)]
+            if parameters.counts:
+                ps_per_byte = parameters.ps_per_byte
                 own_bytes = size_bytes + unshared.header_bytes if size_bytes >= 0 else 0
                 own_ps = round_half_up(own_bytes * ps_per_byte.numerator, ps_per_byte.denominator)
-                hops.append((link, own_ps, figures))
+                hops.append((link, own_ps, parameters))
         rest_ps = cost.latency_ps + cost.wire_ps - cost.bytes_ps
         self._wait_at(time_ps, (order, hops, cost.bytes_ps, rest_ps, message))
 
@@ -86,13 +86,13 @@ class UnevenContention(LinkContention):
         movers = [passage[4] for passage in here]
         for order, ahead, slowest_ps, rest_ps, message in here:
             while True:
-                link, own_ps, figures = ahead.pop()
+                link, own_ps, parameters = ahead.pop()
                 begin_ps = max(self._free_ps[link], now_ps)
-                if figures.rest is not None and self._partner is not None:
-                    own_ps = _with_busy_partner(own_ps, self._free_ps[self._partner(link)] - begin_ps, figures.rest)
+                if parameters.rest is not None and self._partner is not None:
+                    own_ps = _with_busy_partner(own_ps, self._free_ps[self._partner(link)] - begin_ps, parameters.rest)
                 slowest_ps = max(slowest_ps, own_ps)
-                self._free_ps[link] = begin_ps + max(own_ps, figures.least_ps)
-                next_ps = begin_ps + figures.latency_ps
+                self._free_ps[link] = begin_ps + max(own_ps, parameters.least_ps)
+                next_ps = begin_ps + parameters.latency_ps
                 if not ahead:
                     self.arrive(next_ps + rest_ps + slowest_ps, order, message)
                 elif next_ps > now_ps:

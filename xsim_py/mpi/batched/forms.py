@@ -74,7 +74,7 @@ class Parts(Form):
         return args[0].block_bytes
 
     def contribution(self, args: Any) -> bytes:
-        whole: bytes = args[0].whole
+        whole: bytes = args[0].data
         return whole
 
     def plain(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -91,7 +91,7 @@ class UnequalParts(Form):
 
     def contribution(self, args: Any) -> bytes:
         parts, sizes = args
-        return b"".join((array("q", parts.sizes), array("q", sizes), parts.whole))
+        return b"".join((array("q", parts.sizes), array("q", sizes), parts.data))
 
     def plain(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         return args[0].listed(), args[1]
@@ -117,7 +117,7 @@ class PackedParts(Form):
 
     def contribution(self, args: Any) -> bytes:
         parts = args[0]
-        return b"".join((array("q", parts.sizes), parts.whole))
+        return b"".join((array("q", parts.sizes), parts.data))
 
     def plain(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         return (args[0].listed(),)

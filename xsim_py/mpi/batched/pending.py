@@ -92,8 +92,8 @@ class _InTurn(CollectiveSchedule):
     ----------
     heads : sequence of bytes
         The contribution of each rank to the first.
-    taken : callable
-        ``taken(memory)`` returns the result of each rank, from the data of the second.
+    results : callable
+        ``results(memory)`` returns the result of each rank, from the data of the second.
     """
 
     def __init__(
@@ -101,13 +101,13 @@ class _InTurn(CollectiveSchedule):
         first: CollectiveSchedule,
         second: CollectiveSchedule,
         heads: Sequence[bytes],
-        taken: Callable[[Any], Sequence[Any]],
+        results: Callable[[Any], Sequence[Any]],
     ) -> None:
         self.size = first.size
         self._first = first
         self._second = second
         self._heads = heads
-        self.results = taken  # type: ignore[method-assign, assignment]
+        self.results = results  # type: ignore[method-assign, assignment]
         self._turns = sum(1 for _ in first.stages())
 
     def stages(self) -> Iterator[Stage]:
@@ -146,13 +146,17 @@ class _Pickles(_Pending):
         self._first = first
 
     def _both(
-        self, second: CollectiveSchedule, algorithm: Any, heads: Sequence[bytes], taken: Callable[[Any], Sequence[Any]]
+        self,
+        second: CollectiveSchedule,
+        algorithm: Any,
+        heads: Sequence[bytes],
+        results: Callable[[Any], Sequence[Any]],
     ) -> Batch | None:
         costs = self._costs.costs(second) if second.messages <= MOST_MESSAGES else None
         if costs is None:
             return None
         first = self._first
-        both, ranks = _InTurn(first.schedule, second, heads, taken), self._comm.ranks
+        both, ranks = _InTurn(first.schedule, second, heads, results), self._comm.ranks
         costs = [*first.costs, *costs]
         if not self._costs.in_order(list(both.stages()), costs):
             return None
@@ -281,7 +285,7 @@ class _Announced:
     def make(self, contributions: Sequence[bytes], fold: Any) -> list[bytes]:
         return self._pickles
 
-    def taken(self, memory: list[bytes]) -> list[Any]:
+    def results(self, memory: list[bytes]) -> list[Any]:
         return [SharedBlocks(memory[-1:])] * self._ranks
 
     def payload(self, memory: list[bytes], number: int) -> bytes:
@@ -332,14 +336,14 @@ class _Swaps(Doubling):
     ----------
     levels : list of list of bytes
         The data exchanged in each pair of rounds: 2**k ranks have the same.
-    taken : list of bytes
+    results : list of bytes
         The result of each rank.
     """
 
-    def __init__(self, levels: list[list[bytes]], taken: list[bytes]) -> None:
-        super().__init__(len(taken))
+    def __init__(self, levels: list[list[bytes]], results: list[bytes]) -> None:
+        super().__init__(len(results))
         self._levels = levels
-        self._taken = taken
+        self._results = results
 
     def _rounds(self) -> int:
         return 2 * super()._rounds()
@@ -357,4 +361,4 @@ class _Swaps(Doubling):
         return data if announced else len(data).to_bytes(_HEAD_BYTES, "little")
 
     def results(self, memory: Any) -> list[Any]:
-        return [SharedBlocks((data,)) for data in self._taken]
+        return [SharedBlocks((data,)) for data in self._results]

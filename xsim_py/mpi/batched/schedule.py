@@ -209,7 +209,7 @@ class Content(Protocol):
         `fold` is the reduction operation, if there is one.
         """
 
-    def taken(self, memory: Any) -> Sequence[Any]:
+    def results(self, memory: Any) -> Sequence[Any]:
         """Return the result of each rank."""
 
     def checks(self, memory: Any) -> Any:
@@ -305,7 +305,7 @@ class Listed(CollectiveSchedule):
 
     def results(self, memory: Any) -> Sequence[Any]:
         """Return the result of each rank."""
-        found: Sequence[Any] = self.content.taken(memory)
+        found: Sequence[Any] = self.content.results(memory)
         return found
 
     def checks(self, memory: Any, turn: int) -> Any:

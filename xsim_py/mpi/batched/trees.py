@@ -197,7 +197,7 @@ class Folds:
         """Return the checksum of each payload."""
         return checks(things[self._sent])
 
-    def taken(self, things: NDArray[np.uint8]) -> list[Any]:
+    def results(self, things: NDArray[np.uint8]) -> list[Any]:
         """Return the result of each rank; None for a barrier."""
         return [self.payload(things, 0) if self._steps else None] * (len(things) // 2 + 1)
 

@@ -67,8 +67,8 @@ class Fold(Protocol):
 class _Blocks(Sequence[bytes]):
     """Blocks stored as one run of bytes; they are rarely accessed individually."""
 
-    __slots__ = ("whole",)
-    whole: bytes
+    __slots__ = ("data",)
+    data: bytes
 
     def listed(self) -> list[bytes]:
         """Return the blocks as a list."""
@@ -86,7 +86,7 @@ class EqualBlocks(_Blocks):
 
     Parameters
     ----------
-    whole : bytes
+    data : bytes
         All blocks.
     block_bytes, blocks : int
         The size of each, and their number.
@@ -94,8 +94,8 @@ class EqualBlocks(_Blocks):
 
     __slots__ = ("block_bytes", "blocks")
 
-    def __init__(self, whole: bytes, block_bytes: int, blocks: int) -> None:
-        self.whole = whole
+    def __init__(self, data: bytes, block_bytes: int, blocks: int) -> None:
+        self.data = data
         self.block_bytes = block_bytes
         self.blocks = blocks
 
@@ -104,8 +104,8 @@ class EqualBlocks(_Blocks):
 
     def listed(self) -> list[bytes]:
         """Return the blocks as a list."""
-        whole, n = self.whole, self.block_bytes
-        return [whole[i * n : (i + 1) * n] for i in range(self.blocks)]
+        data, n = self.data, self.block_bytes
+        return [data[i * n : (i + 1) * n] for i in range(self.blocks)]
 
 
 class VariedBlocks(_Blocks):
@@ -113,7 +113,7 @@ class VariedBlocks(_Blocks):
 
     Parameters
     ----------
-    whole : bytes
+    data : bytes
         All blocks.
     sizes : list of int
         The size of each in bytes.
@@ -121,8 +121,8 @@ class VariedBlocks(_Blocks):
 
     __slots__ = ("sizes",)
 
-    def __init__(self, whole: bytes, sizes: list[int]) -> None:
-        self.whole = whole
+    def __init__(self, data: bytes, sizes: list[int]) -> None:
+        self.data = data
         self.sizes = sizes
 
     def __len__(self) -> int:
@@ -130,7 +130,7 @@ class VariedBlocks(_Blocks):
 
     def listed(self) -> list[bytes]:
         """Return the blocks as a list."""
-        return cut(self.whole, self.sizes)
+        return cut(self.data, self.sizes)
 
 
 class SharedBlocks(tuple[bytes, ...]):
@@ -180,11 +180,11 @@ def cut(data: bytes, sizes: Iterable[int]) -> list[bytes]:
     return [data[start:end] for start, end in pairwise(ends)]
 
 
-def blocks_of(whole: bytes, sizes: Sequence[int]) -> Sequence[bytes]:
+def blocks_of(data: bytes, sizes: Sequence[int]) -> Sequence[bytes]:
     """Return a run of bytes as blocks, cut on first access; `sizes` may come from `equal_sizes`."""
-    if type(whole) is bytes and sizes is equal_sizes(sizes[0], len(sizes)):
-        return EqualBlocks(whole, sizes[0], len(sizes))
-    return cut(whole, sizes)
+    if type(data) is bytes and sizes is equal_sizes(sizes[0], len(sizes)):
+        return EqualBlocks(data, sizes[0], len(sizes))
+    return cut(data, sizes)
 
 
 def block_sizes(size_bytes: int, *, unit_bytes: int, blocks: int) -> list[int]:

@@ -131,8 +131,8 @@ class CallOrder:
     def refused(self, start: str) -> list[RefusedCall]:
         """Return the refused calls; file names are relative to the directory `start`."""
         return [
-            RefusedCall(rank, label, name, said, _named(place, start))
-            for rank, label, name, said, place in self._refused
+            RefusedCall(rank, label, name, error, _named(place, start))
+            for rank, label, name, error, place in self._refused
         ]
 
     def begun(self, start: str) -> list[Begun]:

@@ -59,8 +59,8 @@ class HangingFabric(Fabric):
         hang(rank, what.for_ps)
         until_ps = what.time_ps + what.for_ps
         self.shard.processor().pause(rank, what.time_ps, until_ps)
-        said = f"injected: {what}"
-        cause = f"{said}; longer than the detection timeout, killed when it continued"
+        description = f"injected: {what}"
+        cause = f"{description}; longer than the detection timeout, killed when it continued"
         dead = self.on_hang(rank, until_ps, cause)
         if dead:
             self._given_up.add(rank.number)
@@ -69,7 +69,7 @@ class HangingFabric(Fabric):
             self._until_ps[rank.number] = until_ps
             self._for_ps[rank.number] = what.for_ps
             if self.trace is not None:
-                self.trace.mark(rank.number, what.time_ps, "hangs", said)
+                self.trace.mark(rank.number, what.time_ps, "hangs", description)
         self._hung.append(HungProcess(what.time_ps, rank.number, until_ps, dead, str(what)))
 
     def hung(self) -> list[HungProcess]:

@@ -55,7 +55,7 @@ class SharedLinks:
         self._streams: dict[tuple[int, int, int, int], deque[Message]] = {}
         self._due_ps = LastArrivals()
         self._finished_early: dict[Message, int] = {}  # messages that finished before earlier ones, and their keys
-        if account.fifo and machine.topology.figures is None:
+        if account.fifo and machine.topology.link_parameters is None:
             account.number(machine.topology.many_links)
 
     def connect(self, shard: Shard, deliver: Callable[[Message], None]) -> None:

@@ -8,11 +8,11 @@ from xsim_py.config import LinkSpec, MachineSpec
 from xsim_py.errors import advice
 from xsim_py.machine.topology import Topology
 
-Figures = tuple[tuple[Fraction, int], ...]
+LayerParameters = tuple[tuple[Fraction, int], ...]
 """Picoseconds per byte (0: unlimited), and picoseconds that a link adds to the latency, by layer."""
 
 
-def link_figures(spec: MachineSpec, topology: Topology) -> Figures | None:
+def find_link_parameters(spec: MachineSpec, topology: Topology) -> LayerParameters | None:
     """Return the parameters of a topology's layers.
 
     Return None if all links are as in section ``network``.
@@ -25,17 +25,18 @@ def link_figures(spec: MachineSpec, topology: Topology) -> Figures | None:
     network, explicit = spec.network, spec.topology.links or {}
     for name in explicit:
         if name not in ("every", *topology.layers):
-            said = f"unknown layer of links: {advice(name, ('every', *topology.layers))}"
-            raise spec.error(f"topology.links.{name}", said)
-    widths, edges = topology.widths, topology.edge_figures
+            message = f"unknown layer of links: {advice(name, ('every', *topology.layers))}"
+            raise spec.error(f"topology.links.{name}", message)
+    widths, edges = topology.widths, topology.edge_parameters
     own = explicit or (widths and set(widths) != {1}) or set(edges) - {(None, None)}
     if not topology.host_ports and (network is None or not own):
         return None
     return (*_between_nodes(spec, topology), *_of_host_ports(spec, topology))
 
 
-def _between_nodes(spec: MachineSpec, topology: Topology) -> Figures:
-    network, explicit, widths, edges = spec.network, spec.topology.links or {}, topology.widths, topology.edge_figures
+def _between_nodes(spec: MachineSpec, topology: Topology) -> LayerParameters:
+    network, explicit = spec.network, spec.topology.links or {}
+    widths, edges = topology.widths, topology.edge_parameters
     if network is None:
         return ((Fraction(0), 0),) * (len(topology.layers) - topology.host_ports)
     found = []
@@ -64,7 +65,7 @@ def _between_nodes(spec: MachineSpec, topology: Topology) -> Figures:
     return tuple(found)
 
 
-def _of_host_ports(spec: MachineSpec, topology: Topology) -> Figures:
+def _of_host_ports(spec: MachineSpec, topology: Topology) -> LayerParameters:
     """Return the parameters of the links of the nodes themselves, see `xsim_py.machine.host_ports`."""
     found = []
     nic, memory = spec.nic, spec.memory
