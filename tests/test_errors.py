@@ -11,11 +11,19 @@ from xsim_py.report import Table
 
 
 def test_a_long_line_keeps_its_beginning_and_its_end() -> None:
-    said = str(ConfigError(f"m.yaml:1:7: name: {'x' * 200_000} is not text; put it in quotes"))
+    said = str(ConfigError(f"m.yaml:1:7: name: {'x ' * 100_000} is not text; put it in quotes"))
     assert len(said) < 1000
-    assert said.startswith("m.yaml:1:7: name: xxx")
+    assert said.startswith("m.yaml:1:7: name: x x x")
     assert f"... ({200_000 + 48 - 900:,} characters) ..." in said
-    assert said.endswith("x is not text; put it in quotes")
+    assert said.endswith("x  is not text; put it in quotes")
+
+
+def test_all_words_around_a_long_value_stay() -> None:
+    value = "9" * 200_000
+    said = str(ConfigError(f"max={value}: max: expected an integer, got '{value}'; write max=3"))
+    assert len(said) < 500
+    assert "99: max: expected an integer, got '999" in said
+    assert said.endswith("999'; write max=3")
 
 
 def test_of_many_lines_the_last_are_counted() -> None:

@@ -14,6 +14,7 @@ belongs to the virtual rank that raised it, and it ends up in the `Result`.
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
@@ -30,6 +31,7 @@ _MOST_CHARACTERS: Final = 1_000
 _HEAD, _TAIL = 600, 300  # the error comes first, and the advice last
 _MOST_LINES: Final = 100
 _LONGEST_WORD: Final = 100
+_LONG_WORD: Final = re.compile(rf"\S{{{2 * _LONGEST_WORD},}}")
 _ESCAPES: Final = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range(127, 160))}  # all but \t, \n
 
 
@@ -39,7 +41,7 @@ def visible(text: str) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return a message of readable length: long lines lose their middle, many lines the last ones."""
+    """Return a message of readable length: long words and lines lose their middle, many lines the last ones."""
     lines = visible(text).split("\n")
     if len(lines) > _MOST_LINES + 1:  # plus one for the count, also when a message is shortened twice
         lines[_MOST_LINES:] = [f"... and {len(lines) - _MOST_LINES:,} more"]
@@ -47,9 +49,13 @@ def shortened(text: str) -> str:
 
 
 def _shortened_line(line: str) -> str:
-    if len(line) <= _MOST_CHARACTERS:
-        return line
-    return f"{line[:_HEAD]} ... ({len(line) - _HEAD - _TAIL:,} characters) ... {line[-_TAIL:]}"
+    if len(line) > _MOST_CHARACTERS:  # first the values, so that the reason after them stays
+        line = _LONG_WORD.sub(lambda word: _without_middle(word[0], _LONGEST_WORD // 2, _LONGEST_WORD // 4), line)
+    return line if len(line) <= _MOST_CHARACTERS else _without_middle(line, _HEAD, _TAIL)
+
+
+def _without_middle(text: str, head: int, tail: int) -> str:
+    return f"{text[:head]} ... ({len(text) - head - tail:,} characters) ... {text[-tail:]}"
 
 
 def close_match(word: str, known: Iterable[str]) -> str | None:

@@ -20,7 +20,7 @@ def test_a_policy_is_read() -> None:
         ("on-abort,delay=1s,max=2,delay=1s", "on-abort,delay=1s,max=2,delay=1s: delay is given more than once"),
         ("on-abort,max=-1", "restart: on-abort,max=-1: max: expected an integer from 0 to 100,000, got '-1'"),
         ("on-abort,max=100001", "on-abort,max=100001: max: expected an integer from 0 to 100,000, got '100001'"),
-        (f"on-abort,max={'9' * 5000}", "restart: on-abort,max=999999"),
+        (f"on-abort,max={'9' * 5000}", "max: expected an integer from 0 to 100,000, got '999"),
         ("on-abort,delay=-1s", "delay: -1s is out of range: a time cannot be negative"),
         ("on-abort,delay=1:30", "delay: unknown unit in '1:30'"),
         ("on-abort,mox=1", "expected max=N or delay=TIME, got 'mox=1'"),
