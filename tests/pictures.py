@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.doc_blocks import PAGES, ROOT, blocks, prepared
-from tests.study.kept import rows_of
+from tests.study.kept import rows_file, rows_of
 from xsim_py.report.shown import digest_in
 from xsim_py.study import load_study, plan_runs
 from xsim_py.study.results import StudyResults
@@ -45,10 +45,17 @@ class Made(NamedTuple):
     """What the command calls it."""
     seconds: float = 1
     """About how much CPU time that takes."""
+    study: str = ""
+    """Whose rows it shows."""
+
+    @property
+    def is_kept(self) -> bool:
+        """True if models/studies has the rows of its study."""
+        return bool(self.study) and rows_file(self.study).exists()
 
 
 def _study(name: str, seconds: float, file: str = "") -> Made:
-    return Made(f"xsim study {name} --quiet", f"{name}-results/{file or name}.png", seconds)
+    return Made(f"xsim study {name} --quiet", f"{name}-results/{file or name}.png", seconds, name)
 
 
 COMMANDS = {
@@ -95,6 +102,7 @@ COMMANDS = {
     "ftco-data-timeout": Made(f"{_FTCO} reduce --kill 1"),
     "ftco-fig6": _study("ftco-fig6", 30),
     "ftco-fig7": _study("ftco-fig7", 40),
+    "ftco-fig8": _study("ftco-fig8", 3600),
     "ftco-keepalive-timeout": Made(f"{_FTCO} reduce --kill 6"),
     "ftco-reduce": Made(f"{_FTCO} reduce"),
     "ftco-table1": _study("ftco-table1", 20),
@@ -141,9 +149,8 @@ COMMANDS = {
         f"xsim run -n 8 {_QUICK_SPAWN}=15ms --fail rank=3@27ms --timeline picture.png "
         "apps/wang_landau.py --walkers 4 --rounds 4 --checks 4 --steps 3 --tolerance 99 --ln-f 9 --work 0.01"
     ),
+    **{name: _study(name, 600) for name in ("xsim-fig1", "xsim-fig2", "xsim-fig3")},
 }
-KEPT = ("ftco-fig8", "xsim-fig1", "xsim-fig2", "xsim-fig3")
-"""Studies whose rows are kept: `make ftco-figures` and `make xsim-figures` take hours."""
 CHEAP_S = 2
 """The CPU time up to which a picture is made in `make test`."""
 
@@ -155,21 +162,22 @@ def names() -> list[str]:
 
 def is_cheap(name: str) -> bool:
     """Return True if a picture is made in few seconds."""
-    return name in KEPT or (name in COMMANDS and COMMANDS[name].seconds <= CHEAP_S)
+    return COMMANDS[name].is_kept or COMMANDS[name].seconds <= CHEAP_S
 
 
 def together(wanted: Iterable[str]) -> list[list[str]]:
     """Return the pictures that one command makes, for each command, the quickest first."""
     of: dict[str, list[str]] = {}
     for name in sorted(wanted, key=_cost):
-        of.setdefault(COMMANDS[name].command if name in COMMANDS else name, []).append(name)
+        of.setdefault(COMMANDS[name].command, []).append(name)
     return list(of.values())
 
 
 def make(wanted: Sequence[str], folder: Path) -> dict[str, Path]:
     """Make the pictures of one command in an empty folder, and return their files."""
-    if wanted[0] in KEPT:
-        return {name: _from_rows(name, folder) for name in wanted}
+    if COMMANDS[wanted[0]].is_kept:
+        _draw_rows(COMMANDS[wanted[0]].study, folder)
+        return {name: folder / Path(COMMANDS[name].file).name for name in wanted}
     command, environment = COMMANDS[wanted[0]].command, prepared(folder)
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
@@ -185,8 +193,8 @@ def make(wanted: Sequence[str], folder: Path) -> dict[str, Path]:
     return files
 
 
-def _from_rows(name: str, folder: Path) -> Path:
-    """Draw the picture of a study from the rows that are kept of it."""
+def _draw_rows(name: str, folder: Path) -> None:
+    """Draw the pictures of a study from the rows that are kept of it."""
     spec = load_study(name)
     planned, outcomes = plan_runs(spec), {}
     for run in planned:
@@ -200,7 +208,6 @@ def _from_rows(name: str, folder: Path) -> Path:
     results = StudyResults(spec, planned, outcomes)
     assert not results.missing
     results.draw_all(folder)
-    return folder / f"{name}.png"
 
 
 def stale(wanted: Sequence[str], *, write: bool = False) -> list[str]:
@@ -231,7 +238,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="at once")
     options = parser.parse_args()
     for name in options.names:
-        if name not in COMMANDS and name not in KEPT:
+        if name not in COMMANDS:
             parser.error(f"{name}: no command here makes such a picture; known are {', '.join(sorted(COMMANDS))}")
     wanted = options.names or [name for name in names() if name not in DRAWN_BY_A_BROWSER]
     wanted = [name for name in wanted if is_cheap(name) or not options.cheap]
@@ -244,7 +251,7 @@ def main() -> None:
 
 
 def _cost(name: str) -> float:
-    return COMMANDS[name].seconds if name in COMMANDS else 0
+    return 0 if COMMANDS[name].is_kept else COMMANDS[name].seconds
 
 
 if __name__ == "__main__":

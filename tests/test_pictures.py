@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from tests import pictures
 from tests.campaign import CAMPAIGN
 from tests.doc_blocks import PAGES
-from tests.pictures import COMMANDS, DRAWN_BY_A_BROWSER, KEPT, PICTURES, Made, is_cheap, names, stale, together
+from tests.pictures import COMMANDS, DRAWN_BY_A_BROWSER, PICTURES, Made, is_cheap, names, stale, together
 from xsim_py.report.figure import save
 from xsim_py.report.shown import digest_in, digest_of
 
@@ -17,7 +17,7 @@ from xsim_py.report.shown import digest_in, digest_of
 def test_every_picture_is_in_a_page_and_is_known_how_to_be_made():
     pages = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     assert [name for name in names() if f"pictures/{name}.png" not in pages] == []
-    assert names() == sorted((*COMMANDS, *KEPT, *DRAWN_BY_A_BROWSER))
+    assert names() == sorted((*COMMANDS, *DRAWN_BY_A_BROWSER))
 
 
 @pytest.mark.parametrize("wanted", together(name for name in names() if name not in DRAWN_BY_A_BROWSER), ids="+".join)

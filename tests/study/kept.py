@@ -15,19 +15,23 @@ import sys
 from pathlib import Path
 
 from tests.cases import ROOT
+from xsim_py.study import load_study
 
 STUDIES = ROOT / "models" / "studies"
 
 
 def computed(path: Path) -> str:
-    """Return what varied, the virtual time, and the values captured of each run that is done, with the version."""
+    """Return the swept values of each finished run, its virtual time, the captured values and the table's columns."""
     told = json.loads(path.read_text(encoding="utf-8"))
+    shown = [name for name in load_study(told["study"]).table or () if name in told["runs"][0]["outcome"]]
+    dropped = ["seed"] if any(run["columns"]["repetition"] for run in told["runs"]) else ["seed", "repetition"]
     rows = []
     for run in told["runs"]:
         outcome = run["outcome"]
         if outcome is not None and outcome["ended"] == "finished":
-            varied = {name: value for name, value in run["columns"].items() if name not in ("repetition", "seed")}
-            rows.append({**varied, "virtual_time_s": outcome["virtual_time_s"], **outcome["captured"]})
+            varied = {name: value for name, value in run["columns"].items() if name not in dropped}
+            values = {name: outcome[name] for name in ("virtual_time_s", *shown)}
+            rows.append(varied | values | outcome["captured"])
     out = io.StringIO()
     writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
     writer.writeheader()
@@ -35,9 +39,14 @@ def computed(path: Path) -> str:
     return f"# Computed by xsim_py {told['version']}, study {told['study']}.\n{out.getvalue()}"
 
 
+def rows_file(study: str) -> Path:
+    """Return where the rows of a study are, if they are kept."""
+    return STUDIES / f"{study}-computed.csv"
+
+
 def rows_of(study: str) -> list[dict[str, str]]:
     """Return the rows that are kept of a study."""
-    lines = (STUDIES / f"{study}-computed.csv").read_text(encoding="utf-8").splitlines()
+    lines = rows_file(study).read_text(encoding="utf-8").splitlines()
     return list(csv.DictReader(line for line in lines if not line.startswith("#")))
 
 
