@@ -41,6 +41,13 @@ def check_kept(study: str, results: StudyResults) -> None:
     assert same == len(table) > 0
 
 
+@pytest.mark.parametrize("name", ["lattice-boltzmann", "propagation", "repartition"])
+def test_the_first_of_the_rows_that_are_kept_is_computed_again(name: str, tmp_path: Path):
+    first = rows_of(name)[0]
+    varied = [column for column in plan_runs(load_study(name))[0].columns if column in first]
+    check_kept(name, results_of(name, tmp_path, only=[f"{column}={first[column]}" for column in varied]))
+
+
 @pytest.mark.parametrize("name", presets())
 def test_a_preset_is_good_and_can_be_named_in_several_ways(name: str):
     spec = load_study(name)
