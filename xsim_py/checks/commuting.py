@@ -56,12 +56,12 @@ class _BothWays:
         self._place = place
         self._rank = rank
         self._function = function
-        self._left = _MOST_TRIED
+        self._remaining = _MOST_TRIED
 
     def __call__(self, source: memoryview, target: memoryview, datatype: Any) -> None:
         """Compute target = source op target."""
-        if self._left and source != target and (dtype := _dtype_of(datatype)) is not None:
-            self._left -= 1
+        if self._remaining and source != target and (dtype := _dtype_of(datatype)) is not None:
+            self._remaining -= 1
             other, first = bytearray(source), bytes(target)
             self._function(source, target, datatype)
             self._function(memoryview(first), memoryview(other), datatype)
@@ -72,7 +72,7 @@ class _BothWays:
     def _compare(self, one: Any, other: Any) -> None:
         rough = np.finfo(one.dtype).resolution * 100 if one.dtype.kind in "fc" else 0
         if not np.allclose(one, other, rtol=rough, atol=rough, equal_nan=True):
-            self._left = 0
+            self._remaining = 0
             text = "the operation of Op.Create is declared commutative (commute=True) but is not"
             self._monitor.note(INVALID_PARAMETER, self._place, text, self._rank)
 

@@ -42,7 +42,7 @@ def check_locks(monitor: Monitor, calls: Iterable[MpiCall]) -> None:
         for mine in (() if number in waiting else state.windows.values())
     ]
     for call in waiting.values():
-        wants = [theirs for theirs in call.rank.windows.values() if theirs.wanted is not None]
+        wants = [theirs for theirs in call.rank.windows.values() if theirs.awaited_lock is not None]
         for theirs, (number, mine) in product(wants, holding):
             for target in _blocking_locks(mine, theirs) if mine.key == theirs.key else ():
                 where = f"{monitor.where(call.place)}: {call.title} of rank {call.rank.number} waits for it"
@@ -52,8 +52,8 @@ def check_locks(monitor: Monitor, calls: Iterable[MpiCall]) -> None:
 
 def _blocking_locks(mine: OpenWindow, theirs: OpenWindow) -> list[int]:
     """Return the targets of a rank's locks that block the lock another rank is waiting for."""
-    assert theirs.wanted is not None
-    target, kind = theirs.wanted
+    assert theirs.awaited_lock is not None
+    target, kind = theirs.awaited_lock
     locks = {ALL: LOCK_SHARED} if mine.window.epochs.all_locked else mine.locks
     return [locked for locked in locks if locked in (ALL, target) and LOCK_EXCLUSIVE in (kind, locks[locked])]
 

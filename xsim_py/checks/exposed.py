@@ -133,8 +133,8 @@ def note_read(monitor: Monitor, state: RankState, mine: OpenWindow, place: Place
     me = mine.window.comm.me
     latest = [access for how in (WRITE, ACCUMULATE) for access in latest_of(monitor, how, mine, me).values()]
     after = [access for access in latest if access.rank != state.number]
-    if after and after != mine.seen:
-        mine.seen = after
+    if after and after != mine.last_seen:
+        mine.last_seen = after
         state.steps.add([], [seen_record(state.number, place, after)], False)
 
 
@@ -143,6 +143,6 @@ def seen_record(rank: int, place: Place, after: Sequence[Access]) -> Access:
 
     A rank that waits for it comes after them.
     """
-    seen = Access(rank, "", place, READ, "", [], exclusive=False)
-    seen.after = after
-    return seen
+    record = Access(rank, "", place, READ, "", [], exclusive=False)
+    record.after = after
+    return record

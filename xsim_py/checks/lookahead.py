@@ -87,11 +87,11 @@ class CodeAhead(NamedTuple):
                 known.add(kind)
         for owner, name in self.attributes:
             value = value_of(owner, scope)
-            seen = value if type(value) is type else type(value), name
-            if seen not in known:
+            key = value if type(value) is type else type(value), name
+            if key not in known:
                 if _runs_for_attribute(value, name):
                     return False
-                known.add(seen)
+                known.add(key)
         for names in self.valued:
             if runs_code(value_of(names, scope)):
                 return False
@@ -197,15 +197,15 @@ class _Reader:
         at = {instruction.offset: i for i, instruction in enumerate(self._instructions)}
         # Within a call, `f_lasti` is in the cache after the instruction.
         ahead: list[tuple[int, Stack]] = [(bisect_right(list(at), offset), (MADE,))]
-        seen, read = set[tuple[int, Stack]](), set[int]()
+        visited, read = set[tuple[int, Stack]](), set[int]()
         while ahead:
             state = place, stack = ahead.pop()
-            if state in seen:
+            if state in visited:
                 continue
-            seen.add(state)
+            visited.add(state)
             instruction = self._instructions[place]
             name = instruction.opname
-            if len(seen) > _MOST_STATES or any(instruction.offset in each for each in self._caught):
+            if len(visited) > _MOST_STATES or any(instruction.offset in each for each in self._caught):
                 raise _OtherCode  # an exception would be handled in the same function
             result: Entry = UNKNOWN
             if name.startswith("CALL"):

@@ -369,10 +369,10 @@ def _lock(
     mine, place = _window_of(call, win), call.place
     if mine is None:
         return None
-    mine.wanted = rank, lock_type
+    mine.awaited_lock = rank, lock_type
 
     def done(_: Any) -> None:
-        mine.wanted = None
+        mine.awaited_lock = None
         mine.locks[rank] = lock_type
         mine.begun[rank] = place
         released = monitor.signals.setdefault((mine.key, "Unlock", rank), {}).values()

@@ -128,20 +128,20 @@ def of_buffer(buf: Any, blocks: int = 0) -> Signature | None:
     return signature
 
 
-def match(sent: Signature, wanted: Signature) -> bool:
+def match(sent: Signature, expected: Signature) -> bool:
     """Return True if a receive's signature equals that of a message or begins with it."""
-    if sent == wanted or not sent:
+    if sent == expected or not sent:
         return True
-    if PICKLE in (sent, wanted):  # a pickle is bytes, and a program may send or receive it as bytes
-        return all(name in LIKE_BYTES for name, _ in (sent if wanted == PICKLE else wanted))
-    if sent[0][0] == _PACKED or (wanted and wanted[0][0] == _PACKED):
+    if PICKLE in (sent, expected):  # a pickle is bytes, and a program may send or receive it as bytes
+        return all(name in LIKE_BYTES for name, _ in (sent if expected == PICKLE else expected))
+    if sent[0][0] == _PACKED or (expected and expected[0][0] == _PACKED):
         return True
-    if len(sent) > len(wanted):
+    if len(sent) > len(expected):
         return False
     last = len(sent) - 1
     return all(
         _alike(mine, theirs) and (n == m or (place == last and n < m))
-        for place, ((mine, n), (theirs, m)) in enumerate(zip(sent, wanted, strict=False))
+        for place, ((mine, n), (theirs, m)) in enumerate(zip(sent, expected, strict=False))
     )
 
 

@@ -18,7 +18,7 @@ class OpenWindow:
         The incomplete accesses, by target, in order.
     locks : dict of int to int
         The kind of lock that the rank holds on each target.
-    wanted : (int, int) or None
+    awaited_lock : (int, int) or None
         The target and kind of the lock that the rank is waiting for; a lock of all targets never waits.
     signals : dict
         The number of signals sent to and received from each rank.
@@ -36,7 +36,7 @@ class OpenWindow:
         The Post of each member whose memory the rank may access after its Start.
     posted : list of Signal
         The signals of its last Post.
-    seen : list of Access
+    last_seen : list of Access
         The accesses that the last read of the rank's own memory may have seen.
     polled : list of (int, int)
         The bytes of the rank's own memory that it has polled for a value.
@@ -50,6 +50,7 @@ class OpenWindow:
 
     __slots__ = (
         "allowed",
+        "awaited_lock",
         "begun",
         "exposed_to",
         "fences",
@@ -57,16 +58,15 @@ class OpenWindow:
         "is_opened_by_fence",
         "is_shared",
         "key",
+        "last_seen",
         "locked_inside",
         "locks",
         "open",
         "polled",
         "posted",
-        "seen",
         "signals",
         "started",
         "synced",
-        "wanted",
         "window",
     )
 
@@ -75,13 +75,13 @@ class OpenWindow:
         self.key = (window.comm.cid, window.comm.ranks[0])
         self.open: dict[int, dict[Access, None]] = {}
         self.locks: dict[int, int] = {}
-        self.wanted: tuple[int, int] | None = None
+        self.awaited_lock: tuple[int, int] | None = None
         self.signals: dict[Any, int] = {}
         self.started: list[int] = []
         self.allowed: dict[int, Signal] = {}
         self.posted: list[Signal] = []
         self.exposed_to: list[int] = []
-        self.seen: Sequence[Access] = ()
+        self.last_seen: Sequence[Access] = ()
         self.fences = 0
         self.begun: dict[int, Place] = {}
         self.locked_inside: Place | None = None

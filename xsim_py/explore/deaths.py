@@ -42,7 +42,7 @@ class DeathCase(NamedTuple):
     """A set of deaths and the resulting run."""
 
     deaths: tuple[PlannedDeath, ...]
-    seen: RunSummary | None = None
+    summary: RunSummary | None = None
 
     @property
     def fail(self) -> list[str]:
@@ -52,7 +52,7 @@ class DeathCase(NamedTuple):
     @property
     def happened(self) -> bool:
         """True if all of the deaths happened."""
-        causes = Counter(cause for _, cause in self.seen.died) if self.seen is not None else Counter[str]()
+        causes = Counter(cause for _, cause in self.summary.died) if self.summary is not None else Counter[str]()
         return all(causes[death.site.cause] for death in self.deaths)
 
 
@@ -124,25 +124,25 @@ def failures(
         found = search.up_to(
             deaths, lambda last, n: _sampled(_extended(last, when, victims), budget, seed, n), progress
         )
-    judged = [_judged(case, case.seen, reference, verdict) for case in found if case.seen is not None]
+    judged = [_judged(case, case.summary, reference, verdict) for case in found if case.summary is not None]
     calls = [Place(call.rank, call.name, call.ordinal, call.place) for call in reference.calls]
-    recovers = any(_recovers(case.seen, reference, each.outcome) for case, each in zip(found, judged, strict=True))
+    recovers = any(_recovers(case.summary, reference, each.outcome) for case, each in zip(found, judged, strict=True))
     return FailureSpace(judged, calls, ranks=ranks, never_came=search.never_came, recovers=recovers)
 
 
-def _recovers(seen: RunSummary | None, reference: RunSummary, outcome: str) -> bool:
+def _recovers(summary: RunSummary | None, reference: RunSummary, outcome: str) -> bool:
     """Return True if a run continues after a failure that matters.
 
     One that ends no later did not depend on it.
     """
-    is_later = seen is not None and seen.virtual_time_ps > reference.virtual_time_ps
+    is_later = summary is not None and summary.virtual_time_ps > reference.virtual_time_ps
     return is_later if outcome == "survived" else outcome != "aborted"
 
 
-def _judged(case: DeathCase, seen: RunSummary, reference: RunSummary, verdict: Judge) -> JudgedCase:
-    outcome, said = verdict(reference, seen), seen.said
+def _judged(case: DeathCase, summary: RunSummary, reference: RunSummary, verdict: Judge) -> JudgedCase:
+    outcome, said = verdict(reference, summary), summary.said
     if outcome == "wrong result":
-        printed, missing = _some(seen.texts - reference.texts), _some(reference.texts - seen.texts)
+        printed, missing = _some(summary.texts - reference.texts), _some(reference.texts - summary.texts)
         said = f"printed: {printed}\nmissing: {missing}\n{said}".strip()
     return JudgedCase(outcome, tuple(case.fail), tuple(death.place for death in case.deaths), said)
 
@@ -173,16 +173,16 @@ def _judge(accept: str | None) -> Judge:
     except re.error as error:
         raise ConfigError(f"accept: invalid regular expression {accept!r}: {error}") from None
 
-    def judge(reference: RunSummary, seen: RunSummary) -> str:
-        if seen.ended in ("stalled", "wall limit"):
+    def judge(reference: RunSummary, summary: RunSummary) -> str:
+        if summary.ended in ("stalled", "wall limit"):
             return "stalled"
-        if seen.ended != "finished" or seen.exit_status:
+        if summary.ended != "finished" or summary.exit_status:
             return "aborted"
         if pattern is not None:
-            return "survived" if any(pattern.search(text) for text in seen.texts) else "wrong result"
-        dead = {rank for rank, _ in seen.died}
+            return "survived" if any(pattern.search(text) for text in summary.texts) else "wrong result"
+        dead = {rank for rank, _ in summary.died}
         due = {text for rank, text in reference.lines if rank not in dead}
-        same = due <= seen.texts <= reference.texts and bool(seen.texts) == bool(reference.texts)
+        same = due <= summary.texts <= reference.texts and bool(summary.texts) == bool(reference.texts)
         return "survived" if same else "wrong result"
 
     return judge
@@ -206,9 +206,9 @@ def _extended(before: Iterable[DeathCase], when: Sequence[str], victims: Collect
     """Yield the cases with one more death than those before, each set of deaths once."""
     known = set()
     for case in before:
-        assert case.seen is not None
+        assert case.summary is not None
         dead = {death.site.rank for death in case.deaths}
-        remaining = [call for call in case.seen.calls if call.rank not in dead]
+        remaining = [call for call in case.summary.calls if call.rank not in dead]
         for death in sites((call for call in remaining if victims is None or call.rank in victims), when):
             deaths = (*case.deaths, death)
             key = frozenset(each.key for each in deaths)
@@ -269,24 +269,24 @@ class _Search:
         self, cases: Sequence[DeathCase], *, lists_calls: bool, before: int, progress: Progress | None
     ) -> Iterator[DeathCase]:
         """Yield these cases with their runs, in order, without those whose deaths did not happen."""
-        seen: dict[int, RunSummary] = {}
+        summaries: dict[int, RunSummary] = {}
         numbers: dict[int, int] = {}
         for number, case in enumerate(cases):
             known = self._done.get(" and ".join(case.fail))
             if known is not None and (known.calls or not lists_calls):
-                seen[number] = known
+                summaries[number] = known
             else:
                 arguments = {**self._options, "fail": [*self._fixed, *case.fail]}
                 numbers[self._runner.submit(RunTask(arguments, lists_calls, self._folder))] = number
         for submitted, result in self._runner.results():
-            seen[numbers[submitted]] = result
+            summaries[numbers[submitted]] = result
             if self._keep is not None:
                 self._keep(" and ".join(cases[numbers[submitted]].fail), result)
             self._bad += self._judge(self._reference, result) != "survived"
             if progress is not None:
-                progress(before + len(seen), before + len(cases), self._bad)
+                progress(before + len(summaries), before + len(cases), self._bad)
         for number, case in enumerate(cases):
-            case = case._replace(seen=seen[number])
+            case = case._replace(summary=summaries[number])
             if case.happened:
                 yield case
             else:

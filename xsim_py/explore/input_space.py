@@ -199,10 +199,10 @@ def inputs(
     with Runner(program, jobs) as runner:
         for case in cases:
             runner.submit(RunTask({**arguments, "ranks": case.ranks, "args": list(case.args)}, folder=folder))
-        for number, seen in runner.results():
-            errors_by_case[number] = list(_mistakes(seen))
-            if pattern is not None and seen.ended == "finished" and not seen.exit_status:
-                results[cases[number]] = _matched(pattern, seen)
+        for number, summary in runner.results():
+            errors_by_case[number] = list(_mistakes(summary))
+            if pattern is not None and summary.ended == "finished" and not summary.exit_status:
+                results[cases[number]] = _matched(pattern, summary)
             if progress is not None:
                 progress(len(errors_by_case), len(cases), sum(map(bool, errors_by_case.values())))
     mistakes = tuple(_by_line(cases, errors_by_case))
@@ -222,9 +222,9 @@ def _pattern(same: str | None, ranks: Sequence[int]) -> re.Pattern[str] | None:
         raise ConfigError(f"same: invalid regular expression {same!r}: {error}") from None
 
 
-def _matched(pattern: re.Pattern[str], seen: RunSummary) -> tuple[str, ...]:
+def _matched(pattern: re.Pattern[str], summary: RunSummary) -> tuple[str, ...]:
     """Return the distinct texts that a pattern matches in the output of any rank."""
-    found = (match for text in seen.texts for match in pattern.finditer(text))
+    found = (match for text in summary.texts for match in pattern.finditer(text))
     return tuple(sorted({(match[1] or "") if pattern.groups else match[0] for match in found}))
 
 
@@ -264,28 +264,28 @@ def _filled(args: Sequence[str], values: Iterable[tuple[str, str]]) -> tuple[str
     return filled
 
 
-def _mistakes(seen: RunSummary) -> Iterator[_Mistake]:
+def _mistakes(summary: RunSummary) -> Iterator[_Mistake]:
     """Yield the errors of a run."""
-    for text in seen.findings:
+    for text in summary.findings:
         if match := _FINDING.fullmatch(text):
             yield match[1], int(match[2]), match[3], match[4]
-    if seen.findings:
+    if summary.findings:
         return
-    if seen.ended in ("stalled", "wall limit"):
-        place = _WAITING.search(seen.said)
+    if summary.ended in ("stalled", "wall limit"):
+        place = _WAITING.search(summary.said)
         yield (
             *_at(place),
             "deadlock",
-            "ranks deadlock" if seen.ended == "stalled" else "the wall limit is reached",
+            "ranks deadlock" if summary.ended == "stalled" else "the wall limit is reached",
         )
-    elif seen.ended != "finished" or seen.exit_status:
-        error = _ERROR.search(seen.said)
-        places = [match for match in _FRAME.finditer(seen.said) if error and match.start() < error.start()]
+    elif summary.ended != "finished" or summary.exit_status:
+        error = _ERROR.search(summary.said)
+        places = [match for match in _FRAME.finditer(summary.said) if error and match.start() < error.start()]
         own = [match for match in places if of_program(match[1])]
         if error is not None and own:
             yield (*_at(own[-1]), error[1].partition(":")[0], error[1])
-        elif seen.ended == "crashed":
-            yield (*_at(None), "crash", seen.said)
+        elif summary.ended == "crashed":
+            yield (*_at(None), "crash", summary.said)
 
 
 def _at(match: re.Match[str] | None) -> tuple[str, int]:

@@ -61,10 +61,10 @@ class ExplorationJournal:
             records = [record for line in lines[1:] if isinstance(record := _parsed(line), list) and len(record) == 2]
             yield cls(file, {case: _read(values) for case, values in records})
 
-    def add(self, case: str, seen: RunSummary) -> None:
+    def add(self, case: str, summary: RunSummary) -> None:
         """Store the result of a run; it is on disk before this returns."""
         if self._file is not None:
-            self._file.write(json.dumps([case, seen]) + "\n")
+            self._file.write(json.dumps([case, summary]) + "\n")
             self._file.flush()
             os.fsync(self._file.fileno())
 
@@ -77,12 +77,12 @@ def _parsed(line: str) -> Any:
 
 
 def _read(values: list[Any]) -> RunSummary:
-    seen = RunSummary(*values)
-    return seen._replace(
-        lines=tuple((rank, text) for rank, text in seen.lines),
-        died=tuple((rank, cause) for rank, cause in seen.died),
-        calls=tuple(Call(*call) for call in seen.calls),
-        findings=tuple(seen.findings),
+    summary = RunSummary(*values)
+    return summary._replace(
+        lines=tuple((rank, text) for rank, text in summary.lines),
+        died=tuple((rank, cause) for rank, cause in summary.died),
+        calls=tuple(Call(*call) for call in summary.calls),
+        findings=tuple(summary.findings),
     )
 
 

@@ -32,7 +32,7 @@ class OutcomeClass(NamedTuple):
 
     outcome: SeenOutcome
     matchings: int
-    seen: RunSummary
+    summary: RunSummary
     """The first of its runs."""
     schedule: tuple[tuple[int, int], ...]
     """All choices of that run."""
@@ -173,14 +173,14 @@ class _Exploration:
     def _task(self, schedule: MatchSchedule) -> RunTask:
         return RunTask({**self._arguments, "schedule": schedule}, folder=self._folder)
 
-    def _record(self, branch: Branch, seen: RunSummary) -> None:
+    def _record(self, branch: Branch, summary: RunSummary) -> None:
         """Record the outcome of a run."""
         self._runs += 1
-        self._usual = self._usual or seen
-        self._polls |= seen.polls
-        if self.tree.add(branch, seen.choices):
-            outcome = self._outcome(seen)
-            count, first, example = self._found.get(outcome, (0, branch, seen))
+        self._usual = self._usual or summary
+        self._polls |= summary.polls
+        if self.tree.add(branch, summary.choices):
+            outcome = self._outcome(summary)
+            count, first, example = self._found.get(outcome, (0, branch, summary))
             self._found[outcome] = count + 1, first, example
         if self._progress is not None:
             others = self.tree.count - next(iter(self._found.values()))[0]
@@ -207,8 +207,8 @@ class _Exploration:
             first = min(in_flight)
             results = self._runner.results()
             while first not in finished:
-                number, seen = next(results)
-                finished[number] = seen
+                number, summary = next(results)
+                finished[number] = summary
             if not self._runs:
                 self._arguments = with_limit(self._arguments, time.perf_counter() - began_s)
             self._record(in_flight.pop(first), finished.pop(first))
@@ -227,13 +227,13 @@ class _Exploration:
             shake = Shake(drawn, span_ps, depth, max(self._usual.messages, 1))
             self._runner.submit(self._task(MatchSchedule({}, watch=True, shake=shake)))
         repeated: dict[int, Branch] = {}
-        for _, seen in sorted(self._runner.results(), key=lambda result: result[0]):
+        for _, summary in sorted(self._runner.results(), key=lambda result: result[0]):
             self._runs += 1
-            branch = Branch({choice.key: choice.taken for choice in seen.choices if choice.taken != FREE}, ())
+            branch = Branch({choice.key: choice.taken for choice in summary.choices if choice.taken != FREE}, ())
             if not self.tree.covers(branch) and branch not in repeated.values():
                 repeated[self._runner.submit(self._task(MatchSchedule.of(branch.pairs(), watch=True)))] = branch
-        for number, seen in sorted(self._runner.results(), key=lambda result: result[0]):
-            self._record(repeated[number], seen)
+        for number, summary in sorted(self._runner.results(), key=lambda result: result[0]):
+            self._record(repeated[number], summary)
 
     # ----------------------------------------------------------------------------------------------------- result
 
@@ -251,13 +251,13 @@ class _Exploration:
     def _class(
         self, outcome: SeenOutcome, found: tuple[int, Branch, RunSummary], *, explain: bool = False
     ) -> OutcomeClass:
-        count, branch, seen = found
-        plain = OutcomeClass(outcome, count, seen, tuple(pairs_of(seen.choices)))
+        count, branch, summary = found
+        plain = OutcomeClass(outcome, count, summary, tuple(pairs_of(summary.choices)))
         if not explain:
             return plain
         assert self._usual is not None
         usual = {choice.key: choice for choice in self._usual.choices}
-        made = {choice.key: choice.taken for choice in seen.choices if choice.taken != FREE}
+        made = {choice.key: choice.taken for choice in summary.choices if choice.taken != FREE}
         changed = {key: taken for key, taken in made.items() if key not in usual or usual[key].taken != taken}
         least = self._least(dict(branch.changes), changed, outcome.kind)
         difference = tuple((usual[key], taken) for key, taken in least.items() if key in usual)
@@ -287,9 +287,9 @@ class _Exploration:
 
     def _leads_to(self, forced: Mapping[Key, int], kind: str) -> bool:
         """Return True if these choices are possible and lead to an unusual outcome of this kind."""
-        seen = self._runner.one(self._task(MatchSchedule.of(pairs_of_map(forced), watch=True)))
-        made = {choice.key: choice.taken for choice in seen.choices}
-        outcome = self._outcome(seen)
+        summary = self._runner.one(self._task(MatchSchedule.of(pairs_of_map(forced), watch=True)))
+        made = {choice.key: choice.taken for choice in summary.choices}
+        outcome = self._outcome(summary)
         possible = all(made.get(key) == taken for key, taken in forced.items())
         return possible and outcome.kind == kind and outcome != next(iter(self._found))
 

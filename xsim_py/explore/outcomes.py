@@ -32,16 +32,16 @@ def outcome_of(accept: str | None = None) -> Callable[[RunSummary], SeenOutcome]
     """
     pattern = None if accept is None else re.compile(accept)
 
-    def outcome(seen: RunSummary) -> SeenOutcome:
-        if seen.findings:
-            return SeenOutcome("finding", "\n".join(sorted(seen.findings)))
-        if seen.ended in ("stalled", "wall limit"):
-            return SeenOutcome("deadlock", _timeless(seen.said))
-        if seen.ended != "finished" or seen.exit_status:
-            return SeenOutcome("exception", _timeless(seen.said) or f"exit status {seen.exit_status}")
+    def outcome(summary: RunSummary) -> SeenOutcome:
+        if summary.findings:
+            return SeenOutcome("finding", "\n".join(sorted(summary.findings)))
+        if summary.ended in ("stalled", "wall limit"):
+            return SeenOutcome("deadlock", _timeless(summary.said))
+        if summary.ended != "finished" or summary.exit_status:
+            return SeenOutcome("exception", _timeless(summary.said) or f"exit status {summary.exit_status}")
         if pattern is not None:
-            return SeenOutcome("result", "accepted" if any(map(pattern.search, seen.texts)) else "not accepted")
-        return SeenOutcome("result", _printed(seen))
+            return SeenOutcome("result", "accepted" if any(map(pattern.search, summary.texts)) else "not accepted")
+        return SeenOutcome("result", _printed(summary))
 
     return outcome
 
@@ -50,7 +50,7 @@ def _timeless(said: str) -> str:
     return _TIME.sub("", said)
 
 
-def _printed(seen: RunSummary) -> str:
+def _printed(summary: RunSummary) -> str:
     """Return the output of each rank, rank by rank, and the return values of a function."""
-    lines = sorted(seen.lines, key=lambda line: line[0])
-    return "\n".join([*(f"[{rank}] {text}" for rank, text in lines), *([seen.values] if seen.values else [])])
+    lines = sorted(summary.lines, key=lambda line: line[0])
+    return "\n".join([*(f"[{rank}] {text}" for rank, text in lines), *([summary.values] if summary.values else [])])

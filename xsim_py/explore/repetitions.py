@@ -26,7 +26,7 @@ class NoisyOutcome(NamedTuple):
 
     outcome: SeenOutcome
     seeds: tuple[int, ...]
-    seen: RunSummary
+    summary: RunSummary
     """The first of these runs."""
 
 
@@ -116,14 +116,14 @@ def noise(
         summaries: dict[int, RunSummary] = {}
         usual = outcome(quiet)
         others = 0
-        for number, seen in runner.results():
-            summaries[number - start] = seen
-            others += outcome(seen) != usual
+        for number, summary in runner.results():
+            summaries[number - start] = summary
+            others += outcome(summary) != usual
             if progress is not None:
                 progress(len(summaries), runs, others)
     for number in range(runs):
         found.setdefault(outcome(summaries[number]), ([], summaries[number]))[0].append(first + number)
-    classes = [NoisyOutcome(which, tuple(seeds), seen) for which, (seeds, seen) in found.items()]
+    classes = [NoisyOutcome(which, tuple(seeds), summary) for which, (seeds, summary) in found.items()]
     classes.sort(key=lambda each: (each.outcome != usual, -len(each.seeds)))
     times = tuple(summaries[number].virtual_time_ps for number in range(runs))
     return NoisyRuns(settings, quiet.virtual_time_ps, times, tuple(classes))

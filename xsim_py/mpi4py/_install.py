@@ -12,7 +12,7 @@ from xsim_py.process.ranks import current
 from xsim_py.process.ranks.patches import Patches
 
 from . import MPI, code_tables, functions, options, rc
-from .pickling import forget_changes
+from .pickling import reset_changes
 
 if TYPE_CHECKING:
     from xsim_py.config import ResilienceSpec
@@ -41,8 +41,8 @@ def install_interface(
     """
     real = _remove_modules()
     patches.at_end(lambda: (_remove_modules(), sys.modules.update(real)))
-    forget_changes()
-    code_tables.forget_changes()
+    reset_changes()
+    code_tables.reset_changes()
     if namespace is not None and "mpi4py.MPI" in real:
         _substitute(patches, namespace, real)
     sys.modules["mpi4py"] = package = sys.modules[__package__]

@@ -103,7 +103,7 @@ def watch(patches: Patches, *, names: Collection[str] | None = None, enter: Ente
 
 def _watched(observer: _Observer, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     enter, leave, inside = observer.enter, observer.leave, observer.inside
-    wanted = observer.names is None or name in observer.names
+    is_observed = observer.names is None or name in observer.names
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -112,17 +112,17 @@ def _watched(observer: _Observer, name: str, function: Callable[..., Any]) -> Ca
             return function(*args, **kwargs)
         inside.add(fiber)
         number = fiber.rank.number
-        if wanted:
+        if is_observed:
             enter(number, name, fiber)
         try:
             result = function(*args, **kwargs)
         except BaseException as error:
             inside.discard(fiber)
-            if wanted:
+            if is_observed:
                 leave(number, name, fiber, error)
             raise
         inside.discard(fiber)
-        if wanted:
+        if is_observed:
             leave(number, name, fiber, None)
         return result
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from xsim_py.mpi.per_process import of_process
 
-__all__ = ["CodeTable", "derived", "forget_changes"]
+__all__ = ["CodeTable", "derived", "reset_changes"]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -25,12 +25,12 @@ class CodeTable(UserDict[str, V]):
 
     def __init__(self, name: str, default: dict[str, V]) -> None:
         self._name = name
-        self._usual = default
+        self._default = default
 
     @property
     def data(self) -> dict[str, V]:  # type: ignore[override]
         """The contents for the current process."""
-        return of_process(self._name, self._usual.copy) if _changed else self._usual
+        return of_process(self._name, self._default.copy) if _changed else self._default
 
     def __setitem__(self, code: str, value: V) -> None:
         _note_change()
@@ -65,7 +65,7 @@ def derived(table: dict[K, V]) -> dict[K, V]:
     return table
 
 
-def forget_changes() -> None:
+def reset_changes() -> None:
     """Reset to unchanged tables at the beginning of a run."""
     global _changed
     if _changed:

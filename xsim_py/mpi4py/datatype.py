@@ -71,7 +71,7 @@ class Datatype(Attributed):
 
     def free(self) -> None:
         if self._impl.is_predefined:
-            self._forget()
+            self._set_null()
         else:
             self.Free()
 

@@ -38,7 +38,7 @@ class Errhandler(Handle):
     def Free(self) -> None:
         handler: handlers.ErrorHandler = self._live()
         UserFunctions.of(f"{handler.kind} error handler").unregister(handler)
-        self._forget()
+        self._set_null()
 
 
 ERRHANDLER_NULL = Errhandler._constant("ERRHANDLER_NULL", Errhandler._null, 0x140)

@@ -40,7 +40,7 @@ class Group(Handle):
         return cls._make(groups.GroupState(members) if len(members) else groups.EMPTY)
 
     def free(self) -> None:
-        self._forget()
+        self._set_null()
 
     def Get_size(self) -> int:
         return len(self._members)
@@ -100,7 +100,7 @@ class Group(Handle):
 
     def Free(self) -> None:
         self._live()
-        self._forget()
+        self._set_null()
 
 
 def pset_name_of(name: str) -> str:

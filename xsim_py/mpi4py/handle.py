@@ -99,7 +99,7 @@ class Handle:
     def _name(self) -> str | None:
         return _names(len(self._constants)).get(id(self))
 
-    def _forget(self) -> None:
+    def _set_null(self) -> None:
         """Set the handle to null unless it is predefined."""
         if self._name() is None:
             self._impl = self._null

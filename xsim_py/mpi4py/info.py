@@ -48,7 +48,7 @@ class Info(Handle):
         return items
 
     def free(self) -> None:
-        self._forget()
+        self._set_null()
 
     @classmethod
     def Create(cls, items: Info | Mapping[str, str] | Iterable[tuple[str, str]] | None = None) -> Self:
@@ -69,7 +69,7 @@ class Info(Handle):
 
     def Free(self) -> None:
         _ = self._writable
-        self._forget()
+        self._set_null()
 
     def Dup(self) -> Self:
         return self._make(dict(self._items))

@@ -74,7 +74,7 @@ class Management(HasErrorHandler, Attributed, CommHandle):
 
     def free(self) -> None:
         if self._is_predefined():
-            self._forget()
+            self._set_null()
         elif self:
             self.Free()
 
@@ -191,8 +191,8 @@ class Management(HasErrorHandler, Attributed, CommHandle):
         elif split_type == c.COMM_TYPE_SHARED:
             color = node
         elif split_type in (c.COMM_TYPE_HW_GUIDED, c.COMM_TYPE_RESOURCE_GUIDED):
-            wanted = items_of(info).get("mpi_hw_resource_type") if info else None
-            color = node if wanted in ("mpi_shared_memory", "node") else c.UNDEFINED
+            requested = items_of(info).get("mpi_hw_resource_type") if info else None
+            color = node if requested in ("mpi_shared_memory", "node") else c.UNDEFINED
         elif split_type == c.COMM_TYPE_HW_UNGUIDED:
             # The levels of this machine are the whole machine and the node; below the whole machine comes the node.
             nodes = comm.fabric.settings.machine.node_of
@@ -228,12 +228,12 @@ class Management(HasErrorHandler, Attributed, CommHandle):
     @staticmethod
     def _hint(comm: Communicator, hints: dict[str, str] | None) -> None:
         """Set hints, some of which have an effect."""
-        wanted = (hints or {}).get(INFO_KEY)
-        if wanted is not None and wanted not in WORDS:
-            errors.fail(c.ERR_INFO_VALUE, f"{INFO_KEY}={wanted} is neither {' nor '.join(WORDS)}")
+        requested = (hints or {}).get(INFO_KEY)
+        if requested is not None and requested not in WORDS:
+            errors.fail(c.ERR_INFO_VALUE, f"{INFO_KEY}={requested} is neither {' nor '.join(WORDS)}")
         take_hints(comm, hints or {})
         comm.info = hints
-        comm.prefer(comm.fabric.settings.collectives if wanted is None else selection_of_word(wanted))
+        comm.prefer(comm.fabric.settings.collectives if requested is None else selection_of_word(requested))
 
     def Get_info(self) -> Info:
         return Info.Create(self._comm().info or {})

@@ -85,9 +85,9 @@ def _combined(ch: Any, operation: str, root: int, obj: Any, op: Callable[[Any, A
     fold = None
     if isinstance(op, Op) and op._impl.function is None and op._impl.commutative:
 
-        def fold(left: bytes, right: bytes) -> bytes:
+        def fold(first: bytes, second: bytes) -> bytes:
             with np.errstate(all="ignore"):  # no line of the program runs here that a warning could name
-                return dump(op(load(left), load(right)))
+                return dump(op(load(first), load(second)))
 
     parts = ftco.collect(ch, operation, root, dump(obj), fold, plain=_is_plain(obj), fill=ObjectFill(ch.comm))
     if parts is None:

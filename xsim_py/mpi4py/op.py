@@ -62,7 +62,7 @@ class Op(Handle):
 
     def free(self) -> None:
         if self.is_predefined:
-            self._forget()
+            self._set_null()
         else:
             self.Free()
 
@@ -77,7 +77,7 @@ class Op(Handle):
         if operation.name:
             fail(c.ERR_OP, f"{operation.name} is predefined and cannot be freed")
         UserFunctions.of("reduction operation").unregister(operation)
-        self._forget()
+        self._set_null()
 
     def Is_commutative(self) -> bool:
         return self._live().commutative

@@ -23,12 +23,12 @@ __all__ = [
     "Pickle",
     "dump",
     "dump_each",
-    "forget_changes",
     "is_default",
     "load",
     "load_each",
     "loader",
     "pickle",
+    "reset_changes",
 ]
 
 
@@ -145,7 +145,7 @@ def _begin(options: Options) -> None:
 on_unusual_options(_begin)
 
 
-def forget_changes() -> None:
+def reset_changes() -> None:
     """Reset to an unchanged `pickle` at the beginning of a run."""
     global _changed
     _changed = False

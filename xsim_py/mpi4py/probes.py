@@ -127,11 +127,11 @@ def iprobe(comm: Communicator, source: int, tag: int, status: Status | None, *, 
         chooser.begin("probe", comm.cid, tag, count)
     message = comm.box.look(comm.cid, source if chooser is None else chooser.next_forced(), tag)
     if message is None:
-        wanted: Any = Probe(comm, comm.cid, source, tag, fiber, "Comm.Improbe" if matched else "Comm.Iprobe")
-        detect_by_polling(comm, source, wanted.depends_on)
+        probe_record: Any = Probe(comm, comm.cid, source, tag, fiber, "Comm.Improbe" if matched else "Comm.Iprobe")
+        detect_by_polling(comm, source, probe_record.depends_on)
         if comm.fabric.failure_seen:
             comm.fabric.guard.admit_receive(comm, source, None)
-        unsuccessful_poll(fiber, (comm.cid, source, tag), wanted)
+        unsuccessful_poll(fiber, (comm.cid, source, tag), probe_record)
         return None
     end_poll(comm, source)
     choice = None if chooser is None else chooser.begin("probe", comm.cid, tag, count, takes=matched)
@@ -162,7 +162,7 @@ class Message(Handle):
         return made
 
     def free(self) -> None:
-        self._forget()
+        self._set_null()
 
     @classmethod
     def Probe(cls, comm: Comm, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message:
@@ -189,7 +189,7 @@ class Message(Handle):
         """Begin to receive this message; the handle becomes null."""
         envelope = self._live()
         if envelope is _NO_PROC:
-            self._forget()
+            self._set_null()
             return Request._make(Task(None, null_source=True))
         self._impl = self._null
         fiber = current.running()

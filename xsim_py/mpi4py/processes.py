@@ -83,12 +83,12 @@ class ProcessCreation(Management):
         return self._connected(made)
 
     def Accept(self, port_name: str, info: Info = INFO_NULL, root: int = 0) -> Intercomm:
-        return self._meet(port_name, root, accepts=True)
+        return self._connect(port_name, root, accepts=True)
 
     def Connect(self, port_name: str, info: Info = INFO_NULL, root: int = 0) -> Intercomm:
-        return self._meet(port_name, root, accepts=False)
+        return self._connect(port_name, root, accepts=False)
 
-    def _meet(self, port: str, root: int, *, accepts: bool) -> Intercomm:
+    def _connect(self, port: str, root: int, *, accepts: bool) -> Intercomm:
         comm = self._comm()
         if comm.me == root:
             port = _text(port, c.MAX_PORT_NAME, c.ERR_PORT)

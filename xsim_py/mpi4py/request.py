@@ -348,8 +348,8 @@ class Request(Handle):
         _sync_clock()
         open_wait = _open_wait("some", requests, active)
         if open_wait is not None and open_wait.is_forced:
-            wanted = open_wait.active
-            active = wanted if all(requests[index]._task().is_done() for index in wanted) else []
+            forced = open_wait.active
+            active = forced if all(requests[index]._task().is_done() for index in forced) else []
         if not any(requests[index]._task().is_done() for index in active):
             _note_incomplete([requests[index]._task() for index in active] or _tasks(requests))
         else:

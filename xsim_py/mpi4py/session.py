@@ -60,7 +60,7 @@ class Session(HasErrorHandler):
 
     def Finalize(self) -> None:
         self._live()
-        self._forget()
+        self._set_null()
 
     # --------------------------------------------------------------------------------------------- process sets
 

@@ -299,14 +299,14 @@ class Win(HasErrorHandler, Attributed):
     def Compare_and_swap(self, origin: Any, compare: Any, result: Any, target_rank: int, target_disp: int = 0) -> None:
         window = self._window()
         source = _message(origin, target_rank, writable=False)
-        wanted = _message(compare, target_rank, writable=False)
+        compared = _message(compare, target_rank, writable=False)
         into = _message(result, target_rank, writable=True)
         if target_rank == c.PROC_NULL:
             return
-        _check_single(origin=source, compare=wanted, result=into)
+        _check_single(origin=source, compare=compared, result=into)
         where = source.datatype, operator.index(target_disp), 1
         with Reporting(window.comm):
-            data, expected = source.pack(), wanted.pack()
+            data, expected = source.pack(), compared.pack()
             operate.compare_and_swap(window, data, expected, into.unpack, target_rank, where, "Win.Compare_and_swap")
 
     # ---------------------------------------------------------------------------------------- with a request
