@@ -36,10 +36,16 @@ def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
-    add("--scheme", choices=SCHEMES, default="ulfm", help="what is done about a failure (default: ulfm)")
-    add("--steps", type=int, default=3, help="how many steps there are (default: 3)")
-    add("--work", type=float, default=1e-3, metavar="SECONDS", help="time of a step, without Allreduce (default: 1e-3)")
-    add("--integers", type=int, default=1, help="how many integers each rank adds (default: 1)")
+    add("--scheme", choices=SCHEMES, default="ulfm", help="reaction to a failure (default: ulfm)")
+    add("--steps", type=int, default=3, help="number of steps (default: 3)")
+    add(
+        "--work",
+        type=float,
+        default=1e-3,
+        metavar="SECONDS",
+        help="duration of a step without its Allreduce (default: 1e-3)",
+    )
+    add("--integers", type=int, default=1, help="number of integers per rank (default: 1)")
     add("--checkpoint-every", type=int, default=2, metavar="STEPS", help="under restart (default: 2)")
     add("--state", metavar="FILE", default="allreduce_loop.state", help="the checkpoint")
     add("--times", action="store_true", help="print the longest time of each step, found with one more Reduce")

@@ -37,14 +37,19 @@ def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = recovery.Parser(__doc__)
     add = parser.add_argument
-    add("--tasks", type=recovery.positive, default=96, help="into how many pieces the interval is cut")
-    add("--points", type=recovery.positive, default=1000, help="points of the midpoint rule in a task")
-    add("--work", type=recovery.seconds, default=0.0, help="seconds that a task takes")
-    add("--dying", type=recovery.number(int, 0, 99), default=0, help="of 100 workers so many die at their second task")
+    add("--tasks", type=recovery.positive, default=96, help="number of tasks, the subintervals")
+    add("--points", type=recovery.positive, default=1000, help="points of the midpoint rule per task")
+    add("--work", type=recovery.seconds, default=0.0, help="duration of a task in seconds")
+    add(
+        "--dying",
+        type=recovery.number(int, 0, 99),
+        default=0,
+        help="percentage of workers that die at their second task",
+    )
     arguments = parser.parse_args()
     rank = MPI.COMM_WORLD.rank
     if MPI.COMM_WORLD.size < 2:
-        parser.error("a master and a worker are two ranks, and there is one")
+        parser.error("needs a master and a worker, at least two ranks")
     if rank * arguments.dying // 100 > max(rank - 1, 0) * arguments.dying // 100:
         arguments.die.append((rank, 1))
     return arguments
@@ -116,7 +121,7 @@ class Master:
         for task in range(self.arguments.tasks):
             pi += self.done[task]
         right = is_right(pi, self.arguments.tasks, self.arguments.points)
-        print(f"# {len(self.dead)} of {self.comm.size - 1} workers died, {self.again} tasks were given again")
+        print(f"# {len(self.dead)} of {self.comm.size - 1} workers died, {self.again} tasks reassigned")
         print(f"# time: all answers after {self.last * 1e6:.6f} us, {len(self.done) / (self.last or 1):.0f} a second")
         print(f"bag_of_tasks: {len(self.done)} tasks, pi {pi!r}")
         print(f"right: {right}", flush=True)

@@ -79,7 +79,7 @@ def main() -> int:
     a = parse_arguments()
     rank, size = MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size
     if min(a.communicators, a.iterations) < 1 or a.iterations >= size or not 0 <= a.silent < math.inf:
-        complaint = f"benchtolerate: 1 communicator and 1 to {size - 1} iterations at least, and a time of zero or more"
+        complaint = f"benchtolerate: needs at least 1 communicator, 1 to {size - 1} iterations and a time of at least 0"
         raise SystemExit(complaint if rank == 0 else 1)
     clones = [Clone() for _ in range(a.communicators)]
     begin_s, wrong = MPI.Wtime(), 0

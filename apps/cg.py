@@ -24,7 +24,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--n", type=int, default=32, help="grid points along one side")
     parser.add_argument("--tolerance", type=float, default=1e-8, help="stop when the residual has shrunk by this")
     parser.add_argument("--max-iterations", type=int, default=500)
-    parser.add_argument("--every", type=int, default=10, help="print every so many iterations")
+    parser.add_argument("--every", type=int, default=10, help="iterations between printed lines")
     return parser.parse_args()
 
 

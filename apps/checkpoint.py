@@ -44,7 +44,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--interval", type=float, default=50.0, help="seconds of work in a segment")
     parser.add_argument("--checkpoint", type=float, default=5.0, help="seconds that a checkpoint takes")
     parser.add_argument("--restart", type=float, default=10.0, help="seconds that a restart takes")
-    parser.add_argument("--state", metavar="FILE", default="checkpoint.state", help="where the job's state is kept")
+    parser.add_argument("--state", metavar="FILE", default="checkpoint.state", help="file with the job's state")
     return parser.parse_args()
 
 

@@ -55,13 +55,18 @@ def parse_arguments() -> argparse.Namespace:
     add("--copies", type=recovery.positive, default=2, help="how many storage ranks have each result")
     add("--placement", choices=("ring", "pairs"), default="ring", help="neighbours, or a pair")
     add("--work", type=recovery.seconds, default=0.0, help="seconds that a task takes")
-    add("--kill", type=recovery.natural, default=0, help="so many storage ranks die together when all is computed")
+    add(
+        "--kill",
+        type=recovery.natural,
+        default=0,
+        help="number of storage ranks that die together at the end of the computation",
+    )
     add("--seed", type=recovery.natural, default=0, help="which ones")
     arguments = parser.parse_args()
     size = MPI.COMM_WORLD.size
     arguments.storage = arguments.storage or max(3, size // 10)
     if arguments.storage + 2 > size:
-        parser.error(f"a master, {arguments.storage} storage ranks and a worker are more than {size} ranks")
+        parser.error(f"a master, {arguments.storage} storage ranks and a worker need more than {size} ranks")
     if arguments.kill > arguments.storage:
         parser.error(f"--kill {arguments.kill}: there are {arguments.storage} storage ranks")
     if arguments.placement == "pairs" and (arguments.copies != 2 or arguments.storage % 2):
@@ -193,7 +198,7 @@ class Worker:
 
 
 class Layout:
-    """The roles on a communicator: storage ranks keep their numbers, workers are re-formed."""
+    """The roles on a communicator: storage ranks keep their numbers, workers are regrouped."""
 
     def __init__(self, base: MPI.Intracomm, arguments: argparse.Namespace) -> None:
         first = range(arguments.storage + 1)
@@ -300,7 +305,7 @@ class Master:
                 self.bury()
                 return
         energy = total(results, arguments.fragments)
-        about = f"{self.again} tasks and {self.copied} copies made again, workers made up {self.rebuilt} times"
+        about = f"{self.again} tasks and {self.copied} copies recomputed, workers rebuilt data {self.rebuilt} times"
         lines = ["# kept 1", f"# time: all results after {last:.9f} s; {about}"]
         lines.append(f"falanx: {arguments.fragments} fragments, {self.tasks} tasks, energy {energy}")
         self.news = (lines, energy == closed_form(arguments.fragments, arguments.points))
@@ -369,7 +374,7 @@ def make_up(base: MPI.Intracomm, actor: Master | Store | Worker) -> tuple[Any, L
     """Receive the state from the master, and form workers of all survivors."""
     layout = Layout(base, actor.arguments)
     if MASTER not in layout.place:
-        raise recovery.Lost("the master, rank 0, and what only it knew")
+        raise recovery.Lost("the master, rank 0, and its data")
     news = base.bcast(actor.news if isinstance(actor, Master) else None, root=0)
     if isinstance(news, str):
         raise recovery.Lost(news)
@@ -397,7 +402,7 @@ def play(actor: Master | Store | Worker, base: MPI.Intracomm, layout: Layout, gr
 
 
 def main() -> None:
-    """Play a role in the runtime, again each time that workers are re-formed."""
+    """Play a role in the runtime, repeatedly as workers are regrouped."""
     arguments = parse_arguments()
     base = MPI.COMM_WORLD
     kind = Master if base.rank == MASTER else Store if base.rank <= arguments.storage else Worker

@@ -58,17 +58,17 @@ def parse_arguments() -> argparse.Namespace:
     parser = recovery.Parser(__doc__)
     add = parser.add_argument
     add("--recovery", choices=("backward", "forward"), default="backward")
-    add("--planes", type=recovery.positive, default=2, help="planes of nodes that each rank begins with")
+    add("--planes", type=recovery.positive, default=2, help="planes of nodes per rank at the start")
     add("--nodes", type=recovery.number(int, 2), default=4, help="nodes along the side of a plane")
-    add("--tolerance", type=recovery.fraction, default=1e-8, help="of the residual, by the right-hand side")
-    add("--max-sweeps", type=recovery.positive, default=10_000, help="end without a solution after so many")
+    add("--tolerance", type=recovery.fraction, default=1e-8, help="of the residual relative to the right-hand side")
+    add("--max-sweeps", type=recovery.positive, default=10_000, help="maximum number of sweeps")
     add("--block", type=recovery.positive, default=5, help="sweeps in a TryBlock")
-    add("--every", type=recovery.positive, default=2, help="TryBlocks from checkpoint to checkpoint")
-    add("--timeout", type=recovery.seconds, default=0.0, help="seconds that a TryBlock may take; 0: any time")
-    add("--tries", type=recovery.positive, default=5, help="how often a block is tried on the same communicator")
-    add("--work", type=recovery.seconds, default=0.0, help="seconds of work in a sweep, asleep")
-    add("--corrupt", type=recovery.death, metavar="RANK@SWEEP", help="that rank computes something wrong once")
-    add("--stall", type=recovery.death, metavar="RANK@SWEEP", help="that rank sleeps for two timeouts once")
+    add("--every", type=recovery.positive, default=2, help="TryBlocks between checkpoints")
+    add("--timeout", type=recovery.seconds, default=0.0, help="timeout of a TryBlock in seconds; 0: none")
+    add("--tries", type=recovery.positive, default=5, help="attempts at a block on the same communicator")
+    add("--work", type=recovery.seconds, default=0.0, help="seconds that a sweep sleeps, as its work")
+    add("--corrupt", type=recovery.death, metavar="RANK@SWEEP", help="this rank computes one wrong value")
+    add("--stall", type=recovery.death, metavar="RANK@SWEEP", help="this rank sleeps once, for two timeouts")
     return parser.parse_args()
 
 
@@ -243,7 +243,7 @@ class Slab:
         sums = np.zeros(2)
         comm.Allreduce(np.array([np.square(self.u - solution).sum(), off]), sums)
         right = self.solved and np.sqrt(sums[0]) <= bound and (self.forward or sums[1] == 0)
-        line = f"fampi: {self.arguments.recovery}, {nodes} nodes, state: {bound:.1e} from the solution at most"
+        line = f"fampi: {self.arguments.recovery}, {nodes} nodes, largest error {bound:.1e}"
         if self.arguments.recovery == "forward":
             return [line], bool(right)
         equal = self.compared(comm, comm.gather(self.u))
@@ -274,7 +274,7 @@ def repaired(slab: Slab, comm: MPI.Intracomm) -> MPI.Intracomm:
     new = (tryblock.regrow if slab.arguments.recovery == "backward" else tryblock.shrink)(comm)
     dead = recovery.known_dead(comm)
     if comm.rank == min({*range(comm.size)}.difference(dead)):
-        print(f"# {slab.arguments.recovery} after the deaths of {dead}, at {MPI.Wtime():.6f} s", flush=True)
+        print(f"# {slab.arguments.recovery} after failures of ranks {dead}, at {MPI.Wtime():.6f} s", flush=True)
     return new
 
 
@@ -332,7 +332,7 @@ def solve(comm: MPI.Intracomm, arguments: argparse.Namespace) -> tuple[MPI.Intra
             tries += 1
             say_what_happened(slab, block)
             if tries == arguments.tries:
-                return comm, [f"fampi: {tries} times in vain, sweeps from {slab.sweep} on"], False
+                return comm, [f"fampi: {tries} failed attempts of the sweeps from {slab.sweep} on"], False
         elif restoring:
             if not backward:
                 slab.put(*result)
@@ -349,9 +349,9 @@ def say_what_happened(slab: Slab, block: TryBlock) -> None:
     """Print why a block is repeated."""
     origins = block.origins()
     if block.comm.rank == 0:
-        why = [f"ranks {origins[CORRUPT]} found a wrong sum"] if origins else []
-        why += ["the time was over"] if block.outcome.timed_out else []
-        print(f"# sweeps from {slab.sweep} on once more, at {MPI.Wtime():.6f} s: {', '.join(why)}", flush=True)
+        why = [f"wrong checksum on ranks {origins[CORRUPT]}"] if origins else []
+        why += ["timeout"] if block.outcome.timed_out else []
+        print(f"# repeat sweeps from {slab.sweep}, at {MPI.Wtime():.6f} s: {', '.join(why)}", flush=True)
 
 
 # ---------------------------------------------------------------------------------------------------------------- main

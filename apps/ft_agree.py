@@ -4,7 +4,7 @@ The second benchmark of the xSim papers. All ranks repeatedly agree on the bitwi
 0 reports the time of a rank for one agreement: average, minimum and maximum.
 
 The paper measures without failures. If one occurs all the same, Agree raises an error on every survivor. All of them
-acknowledge the failure and agree once more, so that in the end every agreement has succeeded.
+acknowledge the failure and repeat the agreement, until every agreement has succeeded.
 
 Run it for real, and simulated:
 
@@ -30,7 +30,7 @@ FAILURES = (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING)
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--iterations", type=int, default=1, help="how often the ranks agree")
+    parser.add_argument("--iterations", type=int, default=1, help="number of agreements")
     return parser.parse_args()
 
 

@@ -56,12 +56,12 @@ def parse_arguments() -> argparse.Namespace:
     add = parser.add_argument
     add("--recovery", choices=("lossy", "li", "rollback", "restart"), default="li")
     add("--solver", choices=("cg", "power", "lanczos"), default="cg")
-    add("--rows", type=recovery.positive, default=4, help="rows of the grid that each rank has")
-    add("--columns", type=recovery.positive, default=16, help="how long a row is")
+    add("--rows", type=recovery.positive, default=4, help="grid rows per rank")
+    add("--columns", type=recovery.positive, default=16, help="length of a row")
     add("--tolerance", type=recovery.fraction, default=1e-10, help="of the residual, or of the eigenvalue")
-    add("--max-iterations", type=recovery.positive, default=10_000, help="end without a result after so many")
-    add("--every", type=recovery.positive, default=10, help="iterations from checkpoint to checkpoint of rollback")
-    add("--work", type=recovery.seconds, default=0.0, help="seconds of work in an iteration, asleep")
+    add("--max-iterations", type=recovery.positive, default=10_000, help="maximum number of iterations")
+    add("--every", type=recovery.positive, default=10, help="iterations between the checkpoints of rollback")
+    add("--work", type=recovery.seconds, default=0.0, help="seconds that an iteration sleeps, as its work")
     return parser.parse_args()
 
 

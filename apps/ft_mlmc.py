@@ -5,8 +5,8 @@ takes 2**l Euler steps to time 1, and its samples are of the difference from lev
 Teams of processes make samples, some teams on each level, larger ones on finer levels, where each process of a team has
 a part of the time axis. A team with a failed process stops, and no other team is affected. At the end a barrier and an
 agreement determine the failed ranks. The lowest surviving process of a level is its root and collects the results of
-its teams; the mean is that of the available samples. If a process fails meanwhile, roots are elected again, and collect
-again.
+its teams; the mean is that of the available samples. If a process fails meanwhile, new roots are elected, and repeat
+the collection.
 
 With `--save late` the samples of a team are lost when one of its processes fails, because each has its part of them.
 With `--save intermediate` each process sends its sums to a keeper in another team after each portion: only the current
@@ -286,7 +286,7 @@ class Sampler:
 
 
 class Copies:
-    """The sums of this process in flight to its keeper, and those that it keeps for another.
+    """This process's sums in flight to their keeper, and those kept for another process.
 
     They travel on a separate communicator that is never revoked: ranks that have found a failure do not disturb ranks
     that are still working.
@@ -457,7 +457,7 @@ def judged(arguments: argparse.Namespace, layout: Layout, stations: dict[int, Su
             spread += variance_of(level) / count
             path += np.concatenate(([level == 0], mean))
         else:
-            lines.append(f"level {level}: no samples, which the mean lacks: {mean_of(level):.8f}")
+            lines.append(f"level {level}: no samples, missing from the mean: {mean_of(level):.8f}")
     if spread == 0:
         return None
     right &= abs(path[-1] - known) <= WELL_WITHIN * math.sqrt(spread) + tails
@@ -495,7 +495,7 @@ def serial(seed: int, level: int, done: Iterable[range]) -> np.ndarray:
 
 
 def ends_are_right(seed: int, level: int, done: Iterable[range], sums: np.ndarray) -> bool:
-    """Check sums at time 1 and of squares by products, and some walks flip by flip."""
+    """Verify the sums at time 1, the sums of squares by products, and some walks flip by flip."""
     found, count, steps = np.zeros(2), 0, range(2**level)
     for samples in done:
         for start in range(samples.start, samples.stop, CHUNK):

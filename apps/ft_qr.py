@@ -57,12 +57,12 @@ def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = recovery.Parser(__doc__)
     add = parser.add_argument
-    add("--block", type=recovery.positive, default=4, help="how many columns a block has")
-    add("--groups", type=recovery.positive, default=2, help="how many blocks a rank has")
-    add("--panels", type=recovery.positive, default=sys.maxsize, help="how many panels to do at most (default: all)")
-    add("--recovery", choices=["checksum", "buddy"], default="checksum", help="what saves blocks")
-    add("--no-check", action="store_true", help="look at sums and recovered blocks in the end only")
-    add("--work", type=recovery.seconds, default=0.0, metavar="SECONDS", help="what a panel costs on a block")
+    add("--block", type=recovery.positive, default=4, help="columns per block")
+    add("--groups", type=recovery.positive, default=2, help="blocks per rank")
+    add("--panels", type=recovery.positive, default=sys.maxsize, help="maximum number of panels (default: all)")
+    add("--recovery", choices=["checksum", "buddy"], default="checksum", help="redundancy of blocks")
+    add("--no-check", action="store_true", help="check checksums and recovered blocks only at the end")
+    add("--work", type=recovery.seconds, default=0.0, metavar="SECONDS", help="work of a panel per block")
     return parser.parse_args()
 
 
@@ -308,7 +308,7 @@ class Column(NamedTuple):
             what = f"column {self.column} of sum {self.copy + 1} of group {self.group}"
         else:
             what = f"column {(self.group * work.ranks + self.rank) * work.told.block + self.column}"
-        return f"before panel {work.panel}: {where} of {what} made anew"
+        return f"before panel {work.panel}: {where} of {what} recomputed"
 
 
 def located(wrong: np.ndarray, weights: np.ndarray, least: float) -> list[Column]:
@@ -372,7 +372,7 @@ class Recovery:
         """Return this rank's share at a panel, its own or one restored by the others."""
         work = self.work
         if len(losers) > 1:
-            raise recovery.Lost(f"the blocks of ranks {losers}: a sum gives back only one")
+            raise recovery.Lost(f"the blocks of ranks {losers}: a checksum recovers only one")
         state = work.copies.kept.get(panel)
         for loser in losers:
             state = self.given_back(comm, loser, state)
@@ -433,7 +433,7 @@ def main() -> None:
     seen = {name: value for name, value in worst._asdict().items() if value != UNSEEN}
     well = {name: value <= getattr(limits, name) for name, value in seen.items()}
     extra = 2 * told.groups * told.block if work.summed else work.size
-    lines = [f"ft_qr: {comm.size} ranks, {work.size} x {work.size}, {work.panel} panels, {extra} columns more"]
+    lines = [f"ft_qr: {comm.size} ranks, {work.size} x {work.size}, {work.panel} panels, {extra} extra columns"]
     lines += [f"{name} exact: {good}" for name, good in well.items()]
     lines += work.flips
     lines.append("# " + ", ".join(f"{name} {value:.1e}" for name, value in seen.items()))

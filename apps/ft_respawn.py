@@ -40,9 +40,9 @@ PICOSECONDS = 10**12
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--iterations", type=int, default=3, help="how many processes to replace; 0: all but one")
-    parser.add_argument("--wait", choices=("barrier", "chain"), default="barrier", help="what detects the failure")
-    parser.add_argument("--pause", type=float, default=0.1, help="seconds between iterations; all begin at one time")
+    parser.add_argument("--iterations", type=int, default=3, help="number of processes to replace; 0: all but one")
+    parser.add_argument("--wait", choices=("barrier", "chain"), default="barrier", help="call that detects the failure")
+    parser.add_argument("--pause", type=float, default=0.1, help="seconds between iterations")
     parser.add_argument("--done", type=int, default=0, help=argparse.SUPPRESS)  # iterations before this process began
     arguments = parser.parse_args()
     if arguments.iterations < 0 or arguments.pause < 0:

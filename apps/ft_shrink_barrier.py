@@ -35,8 +35,10 @@ def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--victim", default="none", help="the rank that kills itself before the Reduce, or none")
-    parser.add_argument("--reduce-bytes", type=int, default=INTEGER_BYTES, help="size of what is reduced: whole int64")
-    parser.add_argument("--no-times", action="store_true", help="send nothing besides what is measured: print no times")
+    parser.add_argument(
+        "--reduce-bytes", type=int, default=INTEGER_BYTES, help="size of the reduced data, a multiple of 8"
+    )
+    parser.add_argument("--no-times", action="store_true", help="send only the measured messages: print no times")
     return parser.parse_args()
 
 

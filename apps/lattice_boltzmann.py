@@ -49,19 +49,24 @@ def parse_arguments(ranks: int) -> argparse.Namespace:
     parser = recovery.Parser(__doc__)
     add = parser.add_argument
     add("--columns", type=recovery.number(int, 4), default=64, help="the length of a row, and of a vortex pair")
-    add("--rows", type=recovery.positive, help="a multiple of that (default: the least with two rows a rank)")
-    add("--steps", type=recovery.positive, default=256, help="how many steps to compute")
-    add("--every", type=recovery.positive, default=8, help="how many steps there are from copy to copy")
-    add("--tau", type=recovery.number(float, above=0.5), default=0.8, help="relaxation time, which makes the viscosity")
+    add("--rows", type=recovery.positive, help="a multiple of --columns (default: the smallest with two rows per rank)")
+    add("--steps", type=recovery.positive, default=256, help="number of time steps")
+    add("--every", type=recovery.positive, default=8, help="steps between copies")
+    add(
+        "--tau",
+        type=recovery.number(float, above=0.5),
+        default=0.8,
+        help="relaxation time, which determines the viscosity",
+    )
     add(
         "--speed",
         type=recovery.number(float, above=0, below=0.2),
         default=0.02,
         help="largest velocity at the beginning",
     )
-    add("--recovery", choices=["average", "buddy"], default="average", help="how to get lost strips")
-    add("--average", choices=["column", "block"], default="column", help="of what to take the mean")
-    add("--work", type=recovery.seconds, default=0.0, metavar="SECONDS", help="how long a step takes")
+    add("--recovery", choices=["average", "buddy"], default="average", help="source of lost strips")
+    add("--average", choices=["column", "block"], default="column", help="average over a column or over a block")
+    add("--work", type=recovery.seconds, default=0.0, metavar="SECONDS", help="duration of a step")
     told = parser.parse_args()
     if told.rows is None:
         told.rows = told.columns * -(-2 * ranks // told.columns)

@@ -4,10 +4,10 @@ The algorithm of Rocco and Palermo, "Fault-Aware Non-Collective Communication Cr
 the calls that they build on it: agreement and shrinking of a group, and communicators of a group with failed members.
 There are four variants:
 
-naive the paper's Algorithm 1 (with the shift corrected): a process whose partner has failed is cut off legio that of
-the library Legio: the next survivor replaces a failed process; hangs for some sets of failures repaired each process
-replies exactly to those it has received from: correct for all failures before the discovery safe correct also for
-failures during it: a replacement queries, and finished processes reply until the end
+naive     the paper's Algorithm 1 (with the shift corrected): a process whose partner has failed is cut off
+legio     that of the library Legio: the next survivor replaces a failed process; hangs for some sets of failures
+repaired  each process replies exactly to those it has received from: correct for all failures before the discovery
+safe      correct also for failures during it: a replacement queries, and finished processes reply until the end
 
 The first three receive from one partner after the other, as published. The last one receives from any rank, and is
 notified of all failures meanwhile; its messages travel on a separate communicator.
@@ -44,12 +44,12 @@ def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--variant", choices=VARIANTS, default="safe", help="the algorithm")
-    parser.add_argument("--group", type=int, help="its first ranks are the group (default: all)")
-    parser.add_argument("--dead", type=float, default=0, help="how many of the group die before it begins, in percent")
-    parser.add_argument("--die", type=int, action="append", default=[], help="a rank that dies before it begins")
-    parser.add_argument("--seed", type=int, default=0, help="of the draw of --dead")
+    parser.add_argument("--group", type=int, help="size of the group, which has the first ranks (default: all)")
+    parser.add_argument("--dead", type=float, default=0, help="percentage of the group that dies before the discovery")
+    parser.add_argument("--die", type=int, action="append", default=[], help="a rank that dies before the discovery")
+    parser.add_argument("--seed", type=int, default=0, help="seed of --dead")
     parser.add_argument("--settle", type=float, default=0.05, help="seconds between the deaths and the discovery")
-    parser.add_argument("--calls", type=int, default=0, help="measure so many calls of each kind besides")
+    parser.add_argument("--calls", type=int, default=0, help="also measure this number of calls of each kind")
     return parser.parse_args()
 
 

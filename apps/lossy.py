@@ -34,19 +34,29 @@ def parse_arguments(ranks: int) -> argparse.Namespace:
     """Read the command line; --die with the number of --steps is after the last step."""
     parser = recovery.Parser(__doc__)
     add = parser.add_argument
-    add("--solver", choices=FILLS, default="heat", help="what is solved (default: heat)")
-    add("--fill", choices=FILLS["mlmc"], default="zero", help="what stands for what is lost (default: zero)")
+    add("--solver", choices=FILLS, default="heat", help="problem to solve (default: heat)")
+    add("--fill", choices=FILLS["mlmc"], default="zero", help="replacement of lost data (default: zero)")
     add("--n", type=recovery.positive, default=32, help="points along one side (default: 32)")
-    add("--steps", type=recovery.natural, default=200, help="steps, or iterations at most (default: 200)")
-    add("--estimates", type=recovery.positive, default=200, help="under mlmc, how many are made at once (default: 200)")
-    add("--seed", type=recovery.natural, default=0, help="under mlmc, which samples are drawn (default: 0)")
+    add(
+        "--steps",
+        type=recovery.natural,
+        default=200,
+        help="number of steps, or maximum number of iterations (default: 200)",
+    )
+    add(
+        "--estimates",
+        type=recovery.positive,
+        default=200,
+        help="with mlmc, the number of simultaneous estimates (default: 200)",
+    )
+    add("--seed", type=recovery.natural, default=0, help="with mlmc, the seed of the samples (default: 0)")
     told = parser.parse_args()
     if told.fill not in FILLS[told.solver]:
         parser.error(f"--fill {told.fill} is not for --solver {told.solver}, but {', '.join(FILLS[told.solver])}")
     if told.solver == "mlmc" and told.steps == 0:
-        parser.error("--steps 0: a mean needs a step at least")
+        parser.error("--steps 0: the mean needs at least one step")
     if told.solver != "mlmc" and told.n < ranks:
-        parser.error(f"--n {told.n}: fewer rows than one for each of {ranks} ranks")
+        parser.error(f"--n {told.n}: fewer than one row for each of {ranks} ranks")
     for rank, step in told.die:
         if step > told.steps:
             parser.error(f"--die {rank}@{step}: there are {told.steps} steps, from 0 on")

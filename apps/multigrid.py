@@ -33,7 +33,7 @@ DATA, CORRECTION = 1, 2
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, help="rows of the grid, a power of two (default: four for each rank)")
+    parser.add_argument("--rows", type=int, help="rows of the grid, a power of two (default: four per rank)")
     parser.add_argument("--columns", type=int, default=COLUMNS, help=f"columns, a power of two (default: {COLUMNS})")
     parser.add_argument("--tolerance", type=float, default=1e-10, help="stop when the residual has shrunk by this")
     parser.add_argument("--max-iterations", type=int, default=200)
@@ -44,7 +44,7 @@ def complaint(told: argparse.Namespace, ranks: int, rows: int) -> str:
     """Return the problem of the command line, or ""."""
     powers = all(number > 0 and number & (number - 1) == 0 for number in (ranks, rows, told.columns))
     if not powers or rows < 2 * ranks:
-        needed = "ranks, rows and columns are powers of two, and two rows a rank at least"
+        needed = "ranks, rows and columns must be powers of two, with at least two rows per rank"
         return f"{needed}; there are {ranks}, {rows} and {told.columns}"
     if not 0 < told.tolerance < 1:  # NaN is invalid, too
         return f"--tolerance {told.tolerance}: not above 0 and below 1"

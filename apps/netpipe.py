@@ -31,7 +31,13 @@ def parse_arguments() -> argparse.Namespace:
     parser = recovery.Parser(__doc__)
     add = parser.add_argument
     add("--largest", type=recovery.number(int, 1, 2**30), default=LARGEST, metavar="BYTES", help="the last size")
-    add("--perturbation", type=recovery.natural, default=0, metavar="BYTES", help="how far sizes lie beside a power")
+    add(
+        "--perturbation",
+        type=recovery.natural,
+        default=0,
+        metavar="BYTES",
+        help="distance of the other sizes from a power of two",
+    )
     add("--repetitions", type=recovery.positive, default=10, metavar="N", help="round trips of each size")
     arguments = parser.parse_args()
     tested = sizes(arguments.largest, arguments.perturbation)
@@ -82,7 +88,7 @@ def main() -> None:
         recovery.die_at(arguments.die, size)
         seconds, lives = recovery.attempt(measured_s, comm, partner, size, arguments.repetitions)
         if not lives:
-            said = f"rank {partner} failed in the test of {size} B, rank {comm.rank} goes on alone"
+            said = f"rank {partner} failed in the test of {size} B, rank {comm.rank} continues alone"
             break
         done.append(f"time: {comm.rank} {size} B in {seconds * 1e6:.6f} us, {size * 8e-6 / seconds:.3f} Mbit/s")
     else:

@@ -146,7 +146,7 @@ def main() -> None:
     operation, repetitions = arguments.operation, arguments.repetitions
     pairs = {"latency": (one_way_seconds, 1e6, "Latency (us)"), "bw": (bytes_per_second, 1e-6, "Bandwidth (MB/s)")}
     if operation in pairs and comm.size < 2:
-        raise SystemExit("network_benchmarks: two ranks are needed, and this run has one")
+        raise SystemExit("network_benchmarks: needs two ranks; this run has one")
     if comm.rank == 0:
         name = {"latency": "Latency", "bw": "Bandwidth"}.get(operation, f"{operation.capitalize()} Latency")
         column = pairs[operation][2] if operation in pairs else "Avg Latency(us)"

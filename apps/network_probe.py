@@ -32,10 +32,10 @@ SLOWEST_BYTES_PER_S = 1e9
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--largest", type=int, default=4194304, metavar="BYTES", help="largest size a program uses")
-    parser.add_argument("--sizes", type=int, default=120, metavar="N", help="how many sizes")
+    parser.add_argument("--largest", type=int, default=4194304, metavar="BYTES", help="largest message size")
+    parser.add_argument("--sizes", type=int, default=120, metavar="N", help="number of sizes")
     parser.add_argument("--repetitions", type=int, default=20, metavar="N", help="measurements of each size")
-    parser.add_argument("--seed", type=int, default=1, metavar="S", help="of sizes and their order")
+    parser.add_argument("--seed", type=int, default=1, metavar="S", help="seed of sizes and their order")
     arguments = parser.parse_args()
     if arguments.largest < 1 or arguments.sizes < 1 or arguments.repetitions < 1:
         parser.error("--largest, --sizes and --repetitions are at least 1")
@@ -146,7 +146,7 @@ def main() -> None:
     comm = MPI.COMM_WORLD
     arguments = parse_arguments()
     if comm.size < 2:
-        raise SystemExit("network_probe: two ranks are needed, and this run has one")
+        raise SystemExit("network_probe: needs two ranks; this run has one")
     if comm.rank == 0:
         print("layer,op,bytes,median_s,p25_s,p75_s,count", flush=True)
     for layer, partner in partners(comm).items():

@@ -55,7 +55,7 @@ def main() -> None:
     comm = MPI.COMM_WORLD
     arguments = parse_arguments()
     if comm.size < 2:
-        raise SystemExit("pingpong: two ranks are needed, and this run has one")
+        raise SystemExit("pingpong: needs two ranks; this run has one")
     if min(arguments.sizes) < 0 or arguments.repetitions < 1:
         complaint = "pingpong: sizes must not be negative, and at least one repetition is needed"
         raise SystemExit(complaint if comm.rank == 0 else 1)

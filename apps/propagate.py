@@ -48,9 +48,9 @@ def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = recovery.Parser(__doc__)
     add = parser.add_argument
-    add("--laps", type=recovery.positive, default=5, help="how often the token goes around")
-    add("--work", type=recovery.seconds, default=0.0, help="seconds that a stage takes")
-    add("--spares", type=recovery.positive, default=3, help="communicators that are duplicated beforehand")
+    add("--laps", type=recovery.positive, default=5, help="rounds of the token")
+    add("--work", type=recovery.seconds, default=0.0, help="duration of a stage in seconds")
+    add("--spares", type=recovery.positive, default=3, help="number of communicators duplicated in advance")
     return parser.parse_args()
 
 

@@ -41,7 +41,7 @@ FAILURES = (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED, M
 TAG = 0  # of messages here; a program with pending messages uses another tag
 HALF = 0x7FFF  # bits of one half of an agreement's flag
 REFUSALS = 3  # number of consecutive failed spawns after which there is no slot
-IN_VAIN = 3  # number of consecutive ERR_OTHER without a failure after which it is another error
+MAX_ATTEMPTS = 3  # number of consecutive ERR_OTHER without a failure after which it is another error
 
 
 class Lost(Exception):
@@ -128,9 +128,8 @@ def replace(comm: MPI.Intracomm, *, in_order: bool = True) -> MPI.Intracomm:
     """Repair a revoked communicator by a new process for each failed member, with the same rank.
 
     Without `in_order` new processes get ranks at the end. They run the program of this one with its arguments, and
-    begin with `joined()`. If any member fails during an attempt, all survivors give it up, and begin another one from
-    the last communicator that all had. The new processes of the attempt kill themselves, which makes them ordinary
-    failures.
+    begin with `joined()`. If any member fails during an attempt, all survivors abandon it and retry from the last
+    communicator that all had. The new processes of the attempt kill themselves, which makes them ordinary failures.
     """
     refused = 0
     while True:
@@ -222,8 +221,8 @@ class _Doubts:
     def resolve(self, comm: MPI.Intracomm) -> None:
         """End the job if the error is not a failure; all have agreed on the failed ranks."""
         self.count = 0 if known_dead(comm) else self.count + bool(self.error)
-        if self.count == IN_VAIN:
-            _abort(comm, f"{IN_VAIN} attempts in vain, and nobody has died: {self.error}")
+        if self.count == MAX_ATTEMPTS:
+            _abort(comm, f"{MAX_ATTEMPTS} attempts failed without a process failure: {self.error}")
 
 
 def _until_agreed(
@@ -399,7 +398,7 @@ class Parser(argparse.ArgumentParser):
             default=[],
             type=death,
             metavar="RANK@STEP",
-            help="that rank of the first processes kills itself when it comes to that step; may be given several times",
+            help="this rank of the initial processes kills itself at this step; repeatable",
         )
 
     def parse_args(self, *args: Any, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Repartition: a failed process gets weight 0, and the survivors divide the work again.
+"""Repartition: a failed process gets weight 0, and the work is repartitioned over the survivors.
 
 A system of equations is solved on a mesh by Jacobi's method, and every few iterations a part of the mesh is processed:
 two stages with differently distributed costs. `partition.py` cuts the mesh so that each process has its share of both.
@@ -44,12 +44,12 @@ def parse_arguments(ranks: int) -> argparse.Namespace:
     parser = recovery.Parser(__doc__)
     add = parser.add_argument
     add("--mesh", choices=["square", "chain"], default="square", help="a chain has one stage")
-    add("--vertices", type=recovery.positive, help="at least so many (default: 200 a rank)")
-    add("--steps", type=recovery.positive, default=500, help="how many iterations there are at most")
-    add("--shift", type=recovery.above_0, default=2.0, help="what is added to the diagonal")
-    add("--tolerance", type=recovery.above_0, default=1e-10, help="how wrong the solution may be")
-    add("--recovery", choices=["neighbours", "initial"], default="neighbours", help="of lost values")
-    add("--work", type=recovery.seconds, default=0.0, metavar="SECONDS", help="what a unit of weight costs")
+    add("--vertices", type=recovery.positive, help="minimum number of vertices (default: 200 per rank)")
+    add("--steps", type=recovery.positive, default=500, help="maximum number of iterations")
+    add("--shift", type=recovery.above_0, default=2.0, help="number added to the diagonal")
+    add("--tolerance", type=recovery.above_0, default=1e-10, help="largest error of the solution")
+    add("--recovery", choices=["neighbours", "initial"], default="neighbours", help="source of lost values")
+    add("--work", type=recovery.seconds, default=0.0, metavar="SECONDS", help="work per unit of weight")
     told = parser.parse_args()
     if told.vertices is None:
         told.vertices = 200 * ranks
@@ -389,7 +389,7 @@ def judged(told: argparse.Namespace, cuts: list[Cut], count: int) -> tuple[list[
             lines.append(f"without {gone}: {cut.lost} vertices lost, {cut.moved} moved ({cut.in_order} in order)")
         stages = ", ".join(f"{kind} {balance:.3f}" for kind, balance in cut.balance.items())
         lines.append(
-            f"{len(cut.living)} parts, of their share at most {stages}; cut {cut.cut:.0f}, afresh {cut.fresh:.0f}"
+            f"{len(cut.living)} parts, imbalance: {stages}; edge cut {cut.cut:.0f}, from scratch {cut.fresh:.0f}"
         )
         right &= cut.lawful and cut.cut <= 1.3 * cut.fresh and cut.moved <= cut.in_order
         even = told.mesh == "chain" and count > 1 and told.vertices % (count * (count - 1)) == 0

@@ -43,22 +43,22 @@ def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = recovery.Parser(__doc__)
     add = parser.add_argument
-    add("--clients", type=recovery.positive, default=3, help="how many clients a server has, at least")
-    add("--subdomains", type=recovery.positive, default=4, help="of each server")
-    add("--total", type=recovery.positive, help="subdomains of all servers, in place of --subdomains")
-    add("--samples", type=recovery.number(int, NEEDED), default=8, help="of each subdomain")
+    add("--clients", type=recovery.positive, default=3, help="minimum number of clients per server")
+    add("--subdomains", type=recovery.positive, default=4, help="subdomains per server")
+    add("--total", type=recovery.positive, help="subdomains of all servers, instead of --subdomains")
+    add("--samples", type=recovery.number(int, NEEDED), default=8, help="samples per subdomain")
     add("--cells", type=recovery.positive, default=16, help="grid cells of a subdomain without its overlap")
-    add("--overlap", type=recovery.positive, default=2, help="grid cells that it has more at each end")
-    add("--recovery", choices=["ignore", "again"], default="ignore", help="how to take losses")
-    add("--work", type=recovery.seconds, default=0.0, metavar="SECONDS", help="how long a sample takes")
-    add("--dying", type=recovery.number(float, 0, below=1), default=0.0, help="chance that a client dies at once")
-    add("--seed", type=recovery.natural, default=0, help="of that chance")
+    add("--overlap", type=recovery.positive, default=2, help="further grid cells at each end")
+    add("--recovery", choices=["ignore", "again"], default="ignore", help="recovery of lost samples")
+    add("--work", type=recovery.seconds, default=0.0, metavar="SECONDS", help="duration of a sample")
+    add("--dying", type=recovery.number(float, 0, below=1), default=0.0, help="probability that a client dies at once")
+    add("--seed", type=recovery.natural, default=0, help="seed of the failures of --dying")
     told = parser.parse_args()
     if told.cells <= 2 * told.overlap:
         parser.error(f"--cells {told.cells}: not above {2 * told.overlap}, which is twice the overlap")
     ranks = MPI.COMM_WORLD.size
     if ranks < 2:
-        parser.error("a server and a client are two ranks, and there is one")
+        parser.error("needs a server and a client, at least two ranks")
     told.servers = max(1, ranks // (told.clients + 1))
     told.total = told.total or told.servers * told.subdomains
     if told.total < told.servers:
@@ -331,7 +331,7 @@ def report(comm: MPI.Intracomm, told: argparse.Namespace, sums: np.ndarray, larg
     """Print the solution or the loss, and end."""
     whole, poor, count = map(int, sums)
     if whole < told.servers:
-        recovery.give_up(comm, f"what the servers on ranks {dead_servers(comm, told)} held")
+        recovery.give_up(comm, f"the data of the servers on ranks {dead_servers(comm, told)}")
     if poor:
         recovery.give_up(comm, f"{poor} of {told.total} subdomains, with fewer than {NEEDED} of {told.samples} samples")
     when, error, value = map(float, largest)

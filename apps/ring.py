@@ -17,7 +17,7 @@ def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bytes", type=int, default=1024, help="size of a block")
-    parser.add_argument("--rounds", type=int, default=10, help="how often each block is passed on")
+    parser.add_argument("--rounds", type=int, default=10, help="number of rounds of each block")
     return parser.parse_args()
 
 

@@ -1,4 +1,4 @@
-"""Asynchronous optimised Schwarz: a substitute starts over, and no other rank goes back.
+"""Asynchronous optimised Schwarz: a replacement rank restarts, and no other rank rolls back.
 
 -u'' = 1 on (0, 1) is solved on overlapping subdomains, one per rank. A rank solves alone, sends boundary data to its
 neighbours, takes the data that have arrived, and continues without waiting: each has its own iteration counter. The
@@ -50,20 +50,25 @@ def parse_arguments(ranks: int) -> argparse.Namespace:
     """Read the command line."""
     parser = recovery.Parser(__doc__)
     add = parser.add_argument
-    add("--subdomains", type=recovery.positive, help="how many there are; as many as ranks, if not said")
-    add("--cells", type=recovery.number(int, 2), default=16, help="the cells of a subdomain without its overlap")
-    add("--overlap", type=recovery.positive, default=2, help="by how many cells it goes on beyond its two ends")
+    add("--subdomains", type=recovery.positive, help="number of subdomains (default: number of ranks)")
+    add("--cells", type=recovery.number(int, 2), default=16, help="cells of a subdomain without its overlap")
+    add("--overlap", type=recovery.positive, default=2, help="cells of the overlap at each end")
     add(
         "--transmission",
         choices=["robin", "dirichlet"],
-        help="what neighbours need of each other; Dirichlet's with --synchronous, and else Robin's, if not said",
+        help="condition between neighbours (default: dirichlet with --synchronous, else robin)",
     )
-    add("--p", type=recovery.above_0, default=1.0, help="how many times the optimal p of Robin's condition")
+    add("--p", type=recovery.above_0, default=1.0, help="p of Robin's condition, as a multiple of the optimal one")
     add("--synchronous", action="store_true", help="wait for the neighbours in each iteration")
-    add("--recovery", choices=["substitute", "restart"], default="substitute", help="who starts afresh")
-    add("--tolerance", type=recovery.above_0, default=1e-10, help="end when data change by less")
-    add("--iterations", type=recovery.positive, help="end when all ranks have done so many, converged or not")
-    add("--work", type=recovery.seconds, default=1e-3, help="seconds that an iteration takes")
+    add(
+        "--recovery",
+        choices=["substitute", "restart"],
+        default="substitute",
+        help="ranks that restart: the replacements or all",
+    )
+    add("--tolerance", type=recovery.above_0, default=1e-10, help="end when data change by less than this")
+    add("--iterations", type=recovery.positive, help="number of iterations of all ranks after which to end")
+    add("--work", type=recovery.seconds, default=1e-3, help="duration of an iteration in seconds")
     arguments = parser.parse_args()
     arguments.transmission = arguments.transmission or ("dirichlet" if arguments.synchronous else "robin")
     arguments.subdomains = ranks if arguments.subdomains is None else arguments.subdomains
@@ -153,7 +158,7 @@ class Subdomain:
         if self.arguments.transmission == "dirichlet":
             return np.array([u[at], self.solved[1] + 1])
         slope = (u[at + 1] - u[at - 1]) / (2 * self.h)
-        other = RIGHT if side == LEFT else LEFT  # the end of its own side
+        other = RIGHT if side == LEFT else LEFT  # the end on this rank's side
         needed = (slope if other == RIGHT else -slope) + self.p(node, other) * u[at]
         return np.array([needed, self.solved[1] + 1])
 
@@ -356,9 +361,9 @@ class Judge:
             (error <= self.bound(generation) + rounded).all() for error, generation in pairs
         )
         if a.recovery == "substitute":
-            good["nobody began anew"] = (seen.started == 1).all()
+            good["no rank restarted"] = (seen.started == 1).all()
         if a.synchronous and seen.attempts.max() == 1:
-            good["error in step as forecast"] = np.abs(seen.error - self.forecast(after - 1)).max() <= rounded
+            good["synchronous error as predicted"] = np.abs(seen.error - self.forecast(after - 1)).max() <= rounded
         if a.subdomains == 2 and a.synchronous and a.transmission == "dirichlet" and seen.deviation.max() >= 0:
             good[f"error factor of two iterations {factor(a):.12f}, to 1e-12"] = seen.deviation.max() <= 1e-12
         ratios = (seen.after / seen.before)[~np.isnan(seen.after / seen.before)]

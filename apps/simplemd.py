@@ -454,7 +454,7 @@ class Simulation:
         p = self.parameters
         fatal = {step for rank, step in self.arguments.fail_at if rank == MPI.COMM_WORLD.rank}
         if found and self.arguments.recovery == "restart":
-            # A restarted rank has died already, between this checkpoint and the next.
+            # A restarted rank has already failed between this checkpoint and the next.
             fatal.difference_update(range(start, start + p.checkpoint_every))
         for step in range(start, p.steps + 1):
             if step % p.checkpoint_every == 0 or step == p.steps:
@@ -473,7 +473,7 @@ def run_and_recover(simulation: Simulation) -> None:
         try:
             simulation.run()
         except Refusal as refusal:
-            error = refusal  # all refuse, unless a failure has kept some from learning of it
+            error = refusal  # all refuse, unless a failure prevented some from learning of it
         except MPI.Exception as met:
             error = met
             comm.Revoke()  # no rank may wait for ranks that have left for the recovery
@@ -533,13 +533,18 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("parameters", metavar="PARAMS", help="the parameter file")
     parser.add_argument("--recovery", choices=("none", "ulfm", "buddy", "restart"), default="none")
     one = {"metavar": "NAME=VALUE", "type": setting, "action": "append", "default": []}
-    parser.add_argument("--set", **one, help="one parameter, before the file's")
+    parser.add_argument("--set", **one, help="one parameter, instead of that in the file")
     steps = {"metavar": "N", "type": lambda text: setting(f"steps={text}"), "action": "append", "dest": "set"}
     parser.add_argument("--steps", **steps, help="number of time steps: short for --set steps=N")
     parser.add_argument("--xyz", metavar="FILE", help="write a trajectory, in Angstrom for argon")
-    parser.add_argument("--checkpoint", metavar="PREFIX", default="simplemd", help="of the checkpoint files")
+    parser.add_argument("--checkpoint", metavar="PREFIX", default="simplemd", help="prefix of the checkpoint files")
     parser.add_argument(
-        "--fail-at", metavar="RANK:STEP", type=victim, action="append", default=[], help="a rank kills itself in a step"
+        "--fail-at",
+        metavar="RANK:STEP",
+        type=victim,
+        action="append",
+        default=[],
+        help="this rank kills itself in this step",
     )
     return parser.parse_args()
 

@@ -51,17 +51,17 @@ def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = recovery.Parser(__doc__)
     add = parser.add_argument
-    add("--recovery", choices=["rc", "ac", "cr"], default="rc", help="what to do about lost grids")
-    add("--problem", choices=["advection", "sine", "gene"], default="advection", help="what to solve")
-    add("--level", type=recovery.number(int, 1, 8), default=4, help="how many grids of the finest kind, 1 to 8")
+    add("--recovery", choices=["rc", "ac", "cr"], default="rc", help="recovery of lost grids")
+    add("--problem", choices=["advection", "sine", "gene"], default="advection", help="problem to solve")
+    add("--level", type=recovery.number(int, 1, 8), default=4, help="number of grids on the finest level, 1 to 8")
     add(
         "--finest", type=recovery.number(int, 1, 16), default=6, help="the longest axis has 2^FINEST cells, LEVEL to 16"
     )
-    add("--nodes", type=recovery.number(int, 1, 10), default=7, help="combine at 2^NODES + 1 nodes an axis, 1 to 10")
-    add("--steps", type=recovery.number(int, 0, 10**6), default=20, help="how many steps to compute")
-    add("--every", type=recovery.number(int, 1, 10**6), default=5, help="how many steps there are between checkpoints")
-    add("--checkpoint", metavar="PREFIX", default="sparse_grid", help="of the checkpoint files")
-    add("--work", type=recovery.seconds, default=0.0, help="seconds that a step takes for each cell")
+    add("--nodes", type=recovery.number(int, 1, 10), default=7, help="combine at 2^NODES + 1 nodes per axis, 1 to 10")
+    add("--steps", type=recovery.number(int, 0, 10**6), default=20, help="number of time steps")
+    add("--every", type=recovery.number(int, 1, 10**6), default=5, help="steps between checkpoints")
+    add("--checkpoint", metavar="PREFIX", default="sparse_grid", help="prefix of the checkpoint files")
+    add("--work", type=recovery.seconds, default=0.0, help="seconds per step and cell")
     arguments = parser.parse_args()
     if arguments.finest < arguments.level:
         parser.error(f"--finest {arguments.finest}: below --level {arguments.level}")
@@ -254,7 +254,7 @@ class Solver:
             chosen = {self.tasks.index(grid): c for grid, c in found.items()}
         chosen = comm.bcast(chosen, root=0)
         if not chosen:
-            raise recovery.Lost(f"grids {self.left_out()}, and no combination does without them")
+            raise recovery.Lost(f"grids {self.left_out()}, which every combination needs")
         return chosen
 
     def combine(self, comm: MPI.Intracomm, chosen: dict[int, int]) -> tuple[list[str], bool] | None:
@@ -316,7 +316,7 @@ class Solver:
             f"error: mean {error.mean():.6f}, max {error.max():.6f}",
         ]
         resampled = [self.tasks[task] for task, state in enumerate(self.states) if state == RESAMPLED]
-        lines += [f"resampled: {grid}" for grid in resampled] + [f"left out: {grid}" for grid in self.left_out()]
+        lines += [f"resampled: {grid}" for grid in resampled] + [f"omitted: {grid}" for grid in self.left_out()]
         undisturbed = not resampled and grids == combination.coefficients(combination.triangle(level))
         lines.append(f"{'state' if undisturbed else 'digest'} {zlib.crc32(total.tobytes()):08x}")
         if a.problem == "gene":

@@ -15,13 +15,13 @@ operations, UAB 2012, and their poster at SC'13) on top of ULFM.
   members. Three of its bits mean that a process has failed, that the communicator was revoked, and that the block
   timed out; the others are codes that the program injects, and four flags, which are not errors.
 * `wait_local` completes operations and keeps them, with their errors, until the end of the block.
-* A timeout ends only `wait_local`. It belongs to the block, and all members give the same. Collective calls have no
-  timeout, and a member that skips one breaks the next: in a block with a timeout they come before all waits.
+* A timeout limits only `wait_local`. It belongs to the block, and must be equal on all members. Collective calls have
+  no timeout, and a member that skips one breaks the next: in a block with a timeout they come before all waits.
 * An error that ends the body of a block revokes its communicator, so that no rank waits for one that has left.
 * A block within another reports its errors to it, unless they are `handled`.
 * With a patience, a member that waits longer than that at the end of a block has no consensus: it cannot know whether
-  the others reach one, and can no longer use the communicator. All members give a patience, or none does.
-* Communicators are assigned once. After a failure, `shrink` and `regrow` return another one.
+  the others reach one, and can no longer use the communicator. Either all members set a patience, or none.
+* Communicators are assigned once. After a failure, `shrink` and `regrow` return a new one.
 
 Each block has separate tags, and after an error receives are cancelled: no message of a block is received in a later
 one. All members enter the blocks of a communicator in the same order.
@@ -177,14 +177,14 @@ class TryBlock:
     def inject(self, code: int) -> None:
         """Report an error that this member has found itself; the block continues."""
         if not FIRST_CODE <= code <= LAST_CODE:
-            message = f"{code} is no code from {FIRST_CODE} to {LAST_CODE}"
+            message = f"{code} is not a code from {FIRST_CODE} to {LAST_CODE}"
             raise ValueError(message)
         self.errors |= 1 << code
 
     def flag(self, flag: int) -> None:
         """Inform all members by one of four flags, which are not errors."""
         if not 0 <= flag < FLAGS:
-            message = f"{flag} is no flag from 0 to {FLAGS - 1}"
+            message = f"{flag} is not a flag from 0 to {FLAGS - 1}"
             raise ValueError(message)
         self.flags |= 1 << flag
 

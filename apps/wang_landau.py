@@ -57,23 +57,29 @@ def parse_arguments() -> argparse.Namespace:
     parser = recovery.Parser(__doc__)
     parser.add_argument("--side", type=recovery.number(int, 4), default=4, help="the lattice's side, an even number")
     parser.add_argument(
-        "--windows", type=recovery.positive, help="how many windows (4, or as many as have two processes)"
+        "--windows",
+        type=recovery.positive,
+        help="number of windows (default: 4, or fewer, so that each has two processes)",
     )
-    parser.add_argument("--walkers", type=recovery.positive, default=2000, help="walkers of a process")
-    parser.add_argument("--rounds", type=recovery.positive, default=100, help="how often windows average ln g")
+    parser.add_argument("--walkers", type=recovery.positive, default=2000, help="walkers per process")
+    parser.add_argument(
+        "--rounds", type=recovery.positive, default=100, help="number of averages of ln g in the windows"
+    )
     parser.add_argument(
         "--checks", type=recovery.number(int, 4), default=20, help="rounds of the check, half of which count"
     )
-    parser.add_argument("--steps", type=recovery.positive, default=80, help="steps of a walker in a round")
-    parser.add_argument("--tolerance", type=recovery.above_0, default=0.05, help="how far ln g may be off")
-    parser.add_argument("--ln-f", type=recovery.above_0, default=1e-6, help="how small its factor has to become")
-    parser.add_argument("--work", type=recovery.seconds, default=0.0, help="seconds of work that a round is")
-    parser.add_argument("--patience", type=recovery.above_0, default=10.0, help="seconds after which silence is a loss")
-    parser.add_argument("--seed", type=recovery.natural, default=0, help="of all random numbers")
+    parser.add_argument("--steps", type=recovery.positive, default=80, help="steps of a walker per round")
+    parser.add_argument("--tolerance", type=recovery.above_0, default=0.05, help="largest error of ln g")
+    parser.add_argument("--ln-f", type=recovery.above_0, default=1e-6, help="final value of its modification factor")
+    parser.add_argument("--work", type=recovery.seconds, default=0.0, help="seconds of work per round")
+    parser.add_argument(
+        "--patience", type=recovery.above_0, default=10.0, help="seconds without a message after which a window is lost"
+    )
+    parser.add_argument("--seed", type=recovery.natural, default=0, help="seed of all random numbers")
     parser.add_argument("--place", type=int, nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.side % 2:
-        parser.error(f"--side {arguments.side}: no even number")
+        parser.error(f"--side {arguments.side}: not an even number")
     most, ranks = most_windows(arguments.side, MPI.COMM_WORLD.size), MPI.COMM_WORLD.size
     if arguments.windows is not None and arguments.windows > most and not recovery.is_new():
         parser.error(
@@ -165,14 +171,14 @@ class Doors:
             living = [line for line in self.lines[side] if not line.gone]
             if END in received:
                 raise recovery.Lost(received[END] or f"window {self.window + side}, which ended before the others")
-            if living and living[0].last > number:  # numbers ascend: it is too old, as this window has started over
+            if living and living[0].last > number:  # numbers ascend: too old, as this window has restarted
                 raise recovery.Lost(f"window {self.window}, of which no checkpoint is left")
             if living:
                 self._take(side, living[0])
             elif not self.join([side]):
                 if number == END:
                     return None
-                raise recovery.Lost(f"window {self.window + side}, of which no process answers")
+                raise recovery.Lost(f"window {self.window + side}, none of whose processes answers")
         if number == END and received[END]:
             raise recovery.Lost(received[END])
         return received[number]
@@ -520,7 +526,7 @@ def judged(
         f"ln g is off by at most {off:.4f}",
         f"at T = {ising.CRITICAL} E/N is {heat[0]:.6f}, C/N {heat[1]:.6f}, off by at most {heat_off:.4f}",
         f"accepted exchanges: {' '.join(f'{each:.4f}' for each in accepted)}, off by at most {shares_off:.4f}",
-        f"visited levels are off by at most {visits_off:.4f}, and {amiss} walkers are amiss",
+        f"visited levels are off by at most {visits_off:.4f}, and {amiss} walkers are inconsistent",
         f"state {digest:08x}",
     ]
     within = off, 10 * heat_off, 10 * visits_off, 2 * shares_off

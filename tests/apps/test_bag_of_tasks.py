@@ -17,7 +17,7 @@ LATENCY_ONLY = {"network.bandwidth": "unlimited"}
 
 
 def numbers(out: str) -> tuple[int, int]:
-    """Return how many workers died, and how many tasks were given again."""
+    """Return how many workers died, and how many tasks reassigned."""
     dead, again = re.findall(r"^# (\d+) of \d+ workers died, (\d+) tasks", out, re.MULTILINE)[0]
     return int(dead), int(again)
 

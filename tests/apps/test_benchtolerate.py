@@ -61,4 +61,4 @@ def test_what_cannot_be_is_refused():
     for told in (("--iterations", 4), ("--communicators", 0), ("--silent", "nan"), ("--silent", -1)):
         run = simulated(APP, *told, ranks=4)
         assert run.status == 1
-        assert run.err == "benchtolerate: 1 communicator and 1 to 3 iterations at least, and a time of zero or more\n"
+        assert run.err == "benchtolerate: needs at least 1 communicator, 1 to 3 iterations and a time of at least 0\n"

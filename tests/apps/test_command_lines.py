@@ -65,7 +65,7 @@ def test_a_bad_number_is_refused_with_what_is_allowed(program: str):
         ("fampi", "--tolerance 1", "argument --tolerance: '1' is not a number above 0 and below 1"),
         ("lattice_boltzmann", "--tau 0.5", "argument --tau: '0.5' is not a number above 0.5"),
         ("lattice_boltzmann", "--rows 65", "--rows 65: not a multiple of --columns 64 from 8 on"),
-        ("falanx", "--storage 7", "a master, 7 storage ranks and a worker are more than 8 ranks"),
+        ("falanx", "--storage 7", "a master, 7 storage ranks and a worker need more than 8 ranks"),
         ("falanx", "--kill 4", "--kill 4: there are 3 storage ranks"),
         ("falanx", "--placement pairs", "pairs are two copies, on an even number of storage ranks"),
         ("repartition", "--vertices 7", "--vertices 7: fewer than one for each of 8 ranks"),

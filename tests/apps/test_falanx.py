@@ -17,7 +17,7 @@ SMALL = ("--fragments", 3, "--points", 8)
 
 def counts(out: str) -> tuple[int, ...]:
     """Return how many tasks and copies were made again, and how often workers were made up."""
-    found = re.findall(r"; (\d+) tasks and (\d+) copies made again, workers made up (\d+) times", out)
+    found = re.findall(r"; (\d+) tasks and (\d+) copies recomputed, workers rebuilt data (\d+) times", out)
     return tuple(int(number) for number in found[0])
 
 
@@ -103,7 +103,7 @@ def test_equal_tasks_take_so_many_rounds():
 @pytest.mark.parametrize(
     ("failures", "said"),
     [
-        (["rank=0@500us"], "lost: the master, rank 0, and what only it knew\n"),
+        (["rank=0@500us"], "lost: the master, rank 0, and its data\n"),
         (["rank=1@500us", "rank=2@501us"], "lost: 2 results with all copies, the first of task (0,)\n"),
         ([f"rank={rank}@{500 + rank}us" for rank in (4, 5, 6, 7)], "lost: all workers\n"),
         ([f"rank={rank}@0us" for rank in (1, 2, 3)], "lost: the store\n"),

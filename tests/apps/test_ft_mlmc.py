@@ -177,7 +177,7 @@ def test_a_failure_takes_along_what_has_not_been_saved(save: str, failures: list
 
 def test_a_level_that_is_lost_is_what_the_mean_lacks():
     run = simulated("ft_mlmc.py", ranks=12, fail=["rank=8@0", "rank=9@0"], ft=True)
-    assert "level 2: no samples, which the mean lacks: 0.00032034\n" in run.out
+    assert "level 2: no samples, missing from the mean: 0.00032034\n" in run.out
     assert right(run)
 
 

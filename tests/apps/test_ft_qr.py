@@ -51,7 +51,7 @@ def test_what_has_not_been_looked_at_is_not_said_to_be_exact():
 @pytest.mark.parametrize(("ranks", "groups"), [(8, 2), (12, 2), (5, 3)])
 def test_sums_are_two_of_so_many_columns_as_there_are_ranks(ranks: int, groups: int):
     out = factorised(ranks, "--groups", groups).out
-    size, columns = re.search(r"(\d+) x \d+, \d+ panels, (\d+) columns more", out).groups()
+    size, columns = re.search(r"(\d+) x \d+, \d+ panels, (\d+) extra columns", out).groups()
     assert int(columns) * ranks == 2 * int(size)
 
 
@@ -67,7 +67,7 @@ def test_by_default_it_is_right_on_twelve_ranks_with_a_death(recovery: str):
 def test_one_after_another_may_die_and_two_at_a_time_take_blocks_along():
     factorised(6, *SMALL, "--die", "1@2", "--die", "4@4", "--die", "0@5")
     run = simulated(PROGRAM, *SMALL, "--die", "1@4", "--die", "4@4", ranks=6, ft=True)
-    assert (run.out, run.err, run.status) == ("lost: the blocks of ranks [1, 4]: a sum gives back only one\n", "", 1)
+    assert (run.out, run.err, run.status) == ("lost: the blocks of ranks [1, 4]: a checksum recovers only one\n", "", 1)
     factorised(6, *SMALL, "--die", "1@4", "--die", "4@4", "--recovery", "buddy")
 
 
@@ -115,7 +115,7 @@ def flip(rank: int, at: str, array: str, row: int, column: int, bit: int) -> str
 def test_a_flipped_element_is_named_and_made_anew(rank: int, array: str, row: int, column: int, where: str, bit: int):
     """A panel takes 3 ms; at 4 ms the second one is done, and of blocks 0 and 1 only the upper triangle counts."""
     run = factorised(4, "--work", 1e-3, "--panels", 3, fail=[flip(rank, "4ms", array, row, column, bit)])
-    assert f"\nbefore panel 2: {where} made anew\n" in run.out
+    assert f"\nbefore panel 2: {where} recomputed\n" in run.out
     assert max(residuals(run).values()) < 5e-15
 
 
@@ -133,7 +133,7 @@ def test_wherever_and_whenever_a_bit_flips_the_result_is_right(ranks: int, data:
 @pytest.mark.parametrize("panel", [3, 5, 7])
 def test_a_flip_is_put_right_also_in_what_is_kept_for_a_death_to_come(panel: int):
     run = factorised(4, "--work", 1e-3, "--die", f"3@{panel}", fail=[flip(2, "4ms", "block6", 30, 1, 60)])
-    assert run.out.count("before panel 2: row 30 of column 25 made anew") == 1
+    assert run.out.count("before panel 2: row 30 of column 25 recomputed") == 1
     assert max(residuals(run).values()) < 5e-15
 
 

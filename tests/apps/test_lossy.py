@@ -170,8 +170,8 @@ def difference(level: int, walk: np.ndarray) -> float:
     [
         ("--solver cg --fill last", "--fill last is not for --solver cg, but zero"),
         ("--fill weight", "--fill weight is not for --solver heat, but zero, last, linear"),
-        ("--solver mlmc --steps 0", "--steps 0: a mean needs a step at least"),
-        ("--n 1", "--n 1: fewer rows than one for each of 2 ranks"),
+        ("--solver mlmc --steps 0", "--steps 0: the mean needs at least one step"),
+        ("--n 1", "--n 1: fewer than one row for each of 2 ranks"),
         ("--die 1@201", "--die 1@201: there are 200 steps, from 0 on"),
     ],
 )

@@ -34,7 +34,7 @@ def test_a_failure_leaves_the_other_pair_as_it_is_to_the_picosecond(machine: str
     alone = simulated(APP, *SIZES, ranks=4, machine=machine, set=settings, ft=True)
     dies = simulated(APP, *SIZES, "--die", "3@512", ranks=4, machine=machine, set=settings, ft=True)
     assert series(dies.out) == series(alone.out) != []
-    assert "rank 3 failed in the test of 512 B, rank 2 goes on alone" in dies.out
+    assert "rank 3 failed in the test of 512 B, rank 2 continues alone" in dies.out
     assert series(dies.out, 2) == series(alone.out, 2)[:9]
 
 
@@ -47,7 +47,7 @@ def test_whoever_dies_the_others_go_on(failures: list[str], shards: int):
         pair = {first, first + 1}
         if len(pair & dead) == 1:
             gone, left = (pair & dead).pop(), (pair - dead).pop()
-            assert re.search(rf"^rank {gone} failed in the test of \d+ B, rank {left} goes on alone$", run.out, re.M)
+            assert re.search(rf"^rank {gone} failed in the test of \d+ B, rank {left} continues alone$", run.out, re.M)
         elif not pair & dead:
             assert f"ranks {first} and {first + 1}: 33 sizes, to 4096 B" in run.out
     assert run.status == 0

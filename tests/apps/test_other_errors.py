@@ -46,7 +46,7 @@ def program(tmp_path: Path, call: str, errors: int) -> Path:
 @pytest.mark.parametrize("call", CALLS)
 def test_an_error_that_lasts_ends_the_job_and_is_told(program: Path):
     run = simulated(program, ranks=4, ft=True)
-    said = "program.py: 3 attempts in vain, and nobody has died: MPI_ERR_OTHER"
+    said = "program.py: 3 attempts failed without a process failure: MPI_ERR_OTHER"
     assert (run.err.startswith(said), run.status, run.out) == (True, 1, "")
 
 

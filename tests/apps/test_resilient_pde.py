@@ -114,7 +114,7 @@ def test_it_is_right_on_any_number_of_ranks(ranks: int):
 @pytest.mark.parametrize("rank", [0, 4])
 def test_the_death_of_a_server_is_told(rank: int, at: str):
     run = simulated(APP, ranks=8, fail=f"rank={rank}{at}")
-    assert (run.out, run.status) == (f"lost: what the servers on ranks [{rank}] held\n", 1)
+    assert (run.out, run.status) == (f"lost: the data of the servers on ranks [{rank}]\n", 1)
 
 
 @pytest.mark.parametrize("scheme", ["ignore", "again"])

@@ -76,7 +76,7 @@ def test_in_step_the_error_is_the_forecast_one(transmission: str, iterations: in
     for subdomains in (2, 3, 8):
         words = ("--transmission", transmission, "--subdomains", subdomains, "--iterations", iterations)
         run = schwarz("--synchronous", "--p", 2, *words)
-        assert "error in step as forecast: True\n" in run.out
+        assert "synchronous error as predicted: True\n" in run.out
         assert run.out.endswith("right: True\n")
 
 

@@ -156,7 +156,7 @@ def test_the_program_prints_the_exact_errors():
     words = ("--problem", "sine", "--level", 5, "--finest", 5, "--steps", 3)
     assert said(sparse_grid(*words), "error") == ["mean 0.001349, max 0.004279"]
     lost = sparse_grid(*words, "--recovery", "ac", "--die", "2@1", ranks=14)
-    assert said(lost, "left out") == ["(3, 3)"]
+    assert said(lost, "omitted") == ["(3, 3)"]
     assert said(lost, "error") == ["mean 0.001957, max 0.007251"]
 
 
@@ -169,7 +169,7 @@ def test_the_program_prints_the_exact_errors():
         ("rc", ["rank=0 before its 20th Sendrecv", "rank=8@0"], STATE),
         ("rc", ["rank=11 before its 1st Barrier"], "resampled: (2, 2)\n"),
         ("cr", ["rank=0 before its 20th Sendrecv", "rank=9 before its 1st bcast"], STATE),
-        ("ac", ["rank=1 before its 20th Sendrecv"], "left out: (1, 4)\n"),
+        ("ac", ["rank=1 before its 20th Sendrecv"], "omitted: (1, 4)\n"),
         ("ac", ["rank=20 before its 1st Barrier"], STATE),  # a grid that is not needed
     ],
 )
@@ -206,7 +206,7 @@ def test_a_grid_that_is_lost_with_its_copy_is_named():
 def test_where_no_combination_is_left_it_says_so():
     deaths = [word for rank in range(1, 8) for word in ("--die", f"{rank}@3")]
     run = sparse_grid("--recovery", "ac", "--level", 2, *deaths)
-    assert run.out == "lost: grids [(1, 2), (2, 1), (1, 1)], and no combination does without them\n"
+    assert run.out == "lost: grids [(1, 2), (2, 1), (1, 1)], which every combination needs\n"
     assert (run.err, run.status) == ("", 1)
 
 

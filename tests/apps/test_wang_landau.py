@@ -222,7 +222,7 @@ def test_neighbours_of_new_processes_alone_find_each_other(undisturbed: tuple[st
 def test_a_window_of_which_all_have_died_is_said_once_to_be_lost(window: int):
     fail = [f"rank={2 * window}@1ms", f"rank={2 * window + 1}@1ms"]
     run = simulated("wang_landau.py", *QUICK, "--patience", 1, ranks=8, fail=fail, ft=True)
-    assert (run.out, run.err, run.status) == (f"lost: window {window}, of which no process answers\n", "", 1)
+    assert (run.out, run.err, run.status) == (f"lost: window {window}, none of whose processes answers\n", "", 1)
 
 
 SHORT = ("--walkers", 2, "--rounds", 1, "--checks", 4, "--steps", 2, "--tolerance", 99, "--ln-f", 9)

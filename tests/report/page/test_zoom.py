@@ -33,14 +33,14 @@ def test_holds_every_call_life_message_and_mark():
     assert numbers(told["messages"]["arrived"], "<f8") == [7.0, 10.0]
     (mark,) = told["marks"]
     assert (mark["kind"], mark["x"], mark["y"], mark["text"]) == ("failed", [9.0], [2], ["rank 2: failed, injected"])
-    assert said == ["Messages are drawn where the range that is shown has few of them, and a row for each rank."]
+    assert said == ["Messages are drawn if the visible range contains few of them and each rank has a row."]
 
 
 def test_keeps_the_longest_of_too_many_calls_and_says_so(monkeypatch):
     monkeypatch.setattr(zoom, "MOST_SPANS", 2)
     told, said = timeline_data(make_trace(), LIVES)
     assert numbers(told["spans"]["rank"], "<u4") == [1, 2]  # 7 us, and 6 us of 19
-    assert said[0].startswith("Drawn are the 2 longest of 4 calls, 68.4% of the time in calls;")
+    assert said[0].startswith("Only the 2 longest of 4 calls are drawn, 68.4% of the time in calls;")
 
 
 def test_draws_no_message_of_too_many_and_no_mark_too_much(monkeypatch):
@@ -50,7 +50,7 @@ def test_draws_no_message_of_too_many_and_no_mark_too_much(monkeypatch):
     told, said = timeline_data(Trace(trace.spans, trace.messages, [*trace.marks, trace.marks[0]]), LIVES)
     assert told["messages"]["count"] == 0
     assert len(told["marks"][0]["x"]) == 1
-    assert said == ["None of 2 messages is drawn: they are too many.",
+    assert said == ["The 2 messages are too many to draw.",
                     "Of 2 marks of the kind 'failed' the first 1 are drawn."]  # fmt: skip
 
 

@@ -217,7 +217,7 @@ def write(path: Path, recorded: Recorded, *, ranks: int, program: str, version: 
     for (rank, begin, end), times_ns in sorted(recorded.items()):
         by_stretch.setdefault((begin, end), {})[rank] = times_ns
     with atomic_file(path) as file:
-        print(f"# What computing takes between two calls, measured by xsim_py {version} on this computer.", file=file)
+        print(f"# Compute times between calls, measured by xsim_py {version} on the host.", file=file)
         print(f"program: {json.dumps(program)}\nranks: {ranks}\nstretches:{'' if by_stretch else ' []'}", file=file)
         for (begin, end), of_ranks in by_stretch.items():
             for members, times_ns in classes(of_ranks):

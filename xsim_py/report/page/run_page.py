@@ -112,8 +112,8 @@ def _timeline(page: HtmlPage, result: Result) -> Iterator[str]:
         return
     told, said = timeline_data(result.trace, result.lives())
     yield note(
-        "Draw a rectangle to zoom into a range of time and ranks; click twice to see all. With more than 256 ranks in "
-        "sight a row stands for several. Calls that take no time have no width."
+        "Draw a rectangle to zoom in on time and ranks, double-click to reset. With more than 256 visible ranks, a row "
+        "represents several. Calls of zero duration have no width."
     )
     yield page.figure(told, "timeline")
     yield from map(note, said)
@@ -181,7 +181,7 @@ def _pairs(page: HtmlPage, result: Result) -> Iterator[str]:
     wide = max(one["each"] for one in told)
     summed = f" A cell is the sum over {wide:,} times {wide:,} neighbours." if wide > 1 else ""
     yield note(
-        "White: nothing at all. Where the largest is more than a hundred times the smallest, colours are logarithmic."
+        "White: none. If the largest value exceeds a hundred times the smallest, the colour scale is logarithmic."
         + summed
     )
     yield page.figure(told, "matrix")

@@ -57,10 +57,10 @@ def timeline_data(trace: Trace, lives: Sequence[tuple[int, int, int]]) -> tuple[
     number = {name: at for at, name in enumerate(calls)}
     messages: Sequence[Message] = list(_delivered(trace.messages))
     if len(messages) > MOST_MESSAGES:
-        said.append(f"None of {len(messages):,} messages is drawn: they are too many.")
+        said.append(f"The {len(messages):,} messages are too many to draw.")
         messages = []
     elif messages:
-        said.append("Messages are drawn where the range that is shown has few of them, and a row for each rank.")
+        said.append("Messages are drawn if the visible range contains few of them and each rank has a row.")
     marks, across, more = _marks(trace.marks, factor)
     return {
         "unit": unit,
@@ -104,8 +104,8 @@ def _kept(spans: Iterable[Span], end_ps: int) -> tuple[list[Span], list[str]]:
     order = np.argsort(-times, kind="stable")[:MOST_SPANS]
     share = times[order].sum() / times.sum()
     said = (
-        f"Drawn are the {MOST_SPANS:,} longest of {len(wide):,} calls, {share:.1%} of the time in calls; the others "
-        "look like own work. A range of time with all of its calls: xsim run --timeline FILE.png --view time=FROM:TO."
+        f"Only the {MOST_SPANS:,} longest of {len(wide):,} calls are drawn, {share:.1%} of the time in calls; the "
+        "others look like own work. For all calls of a time range: xsim run --timeline FILE.png --view time=FROM:TO."
     )
     return [wide[row] for row in sorted(order.tolist())], [said]
 
