@@ -15,7 +15,7 @@ from xsim_py import ftco, legio, report, simulate, study
 from xsim_py.cli.commands import COMMANDS
 
 PAGE = ROOT / "docs" / "reference" / "python.md"
-TO_ASSEMBLE = {"take_findings", "take_origin", "take_trace"}
+TO_ASSEMBLE = {"set_findings", "set_origin", "set_trace"}
 """Methods of a result that only the simulator calls."""
 
 

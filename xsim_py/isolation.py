@@ -30,7 +30,7 @@ from xsim_py.mpi.failures.deaths import Deaths
 from xsim_py.mpi.rma.service import service_of
 from xsim_py.process import interruption, lifecycle
 from xsim_py.process.output.last_lines import SIZE_BYTES, Journal, last_lines, memory_for
-from xsim_py.process.output.simulator_descriptors import far_up
+from xsim_py.process.output.simulator_descriptors import high_number
 from xsim_py.process.programs.mpi_packages import is_shared
 from xsim_py.process.programs.preload import preload
 from xsim_py.process.ranks import context, current, fiber
@@ -228,17 +228,17 @@ class Isolation:
         vitals.live_with_parent(self._coordinator)
         current.thread = threading.get_ident()  # a fork, but not by a program
         gc.freeze()  # keeps the collector off greenlets of absent threads, and pages uncopied
-        socket = far_up(descriptor)
+        socket = high_number(descriptor)
         os.close(descriptor)
         near = os.open(self._stack_of(number), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
-        answers = far_up(near)
+        answers = high_number(near)
         os.close(near)
         due_ns = vitals.mine.due_ns
         faulthandler.disable()  # the parent's, which it would restore afterwards
         crashes.notice_senders(self._struck)
         vitals.show(self._page, answers, at=number * sizeof(Vitals), anew=True)
         vitals.mine.begin(due_ns)
-        fiber.show_turns()
+        fiber.record_turns()
         interruption.on_c_exit(self._exited)
         if not self._hears_signals:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # like a thread of this process's parent, which handles it
@@ -257,7 +257,7 @@ class Isolation:
     def _exited(self) -> None:
         """Report a call of ``exit`` by compiled code, which must end only this process."""
         shard = self._run.shards[0]
-        running, frame = interruption.last_words(self._run.shards)
+        running, frame = interruption.last_location(self._run.shards)
         place = "" if frame is None else vitals.shown(frame)
         who, clock_ps = (None, 0) if running is None else (running.rank.number, running.clock_ps)
         end = _End(who, clock_ps, "exit() of the C library", place, 1, subject="")
@@ -464,7 +464,7 @@ def _memories(processes: int) -> tuple[int, ...]:
             near, name = tempfile.mkstemp()
             os.unlink(name)
         os.truncate(near, processes * size_bytes)
-        found.append(far_up(near))
+        found.append(high_number(near))
         os.close(near)
     return tuple(found)
 

@@ -57,7 +57,7 @@ from xsim_py.process.output.spilled_lines import LIMIT_BYTES, LIMIT_ELSEWHERE_BY
 from xsim_py.process.profiler import Profile
 from xsim_py.process.programs import shared_state
 from xsim_py.process.programs.apps import Apps
-from xsim_py.process.programs.called_functions import given_back, pack, unpack
+from xsim_py.process.programs.called_functions import pack, restore_copies, unpack
 from xsim_py.process.programs.private_modules import separate
 from xsim_py.process.programs.program import Program
 from xsim_py.process.python import clock, dates, launcher_variables, randomness, watchers
@@ -471,11 +471,11 @@ class Job:
                     result.tables["pairs"], nodes, self.machine, virtual_time_ps=time_ps
                 )
             if self.monitor is not None:
-                result.take_findings(self.monitor.findings())
+                result.set_findings(self.monitor.findings())
             for kept in (self.attempts, self.shards, self.fabrics):
                 kept.clear()  # they are in cycles, which Python finds late
         complete: Result = self.transport.broadcast(result)
-        given_back(complete)
+        restore_copies(complete)
         return complete
 
     def make_shards(self, numbers: Sequence[int], background: Sequence[Callable[[Any], Any]], start_ps: int) -> None:
@@ -538,9 +538,9 @@ class Job:
             failures=self.failures, schedule=self.schedule, noise=self.noise,
         )  # fmt: skip
         if self.machine.oversubscribed:
-            from xsim_py.process.ranks.processor import release_the_dead
+            from xsim_py.process.ranks.processor import release_failed
 
-            release_the_dead(shard, self.processor)
+            release_failed(shard, self.processor)
         if self.host is not None:
             self.host.attach(shard, fabric.part(Launcher))
         self.fabrics.append(fabric)

@@ -11,7 +11,7 @@ from socket import socket
 from typing import TYPE_CHECKING
 
 from xsim_py.engine.frame_socket import FrameSocket
-from xsim_py.process.output.simulator_descriptors import kept_apart
+from xsim_py.process.output.simulator_descriptors import separate_streams
 from xsim_py.process.ranks import current
 from xsim_py.run import make_job
 
@@ -45,5 +45,5 @@ def _join(joining: Joining) -> None:
     processes.join(joining.number, joining.descriptor)
     job.joins = joining
     limit_s = (joining.due_ns - time.monotonic_ns()) / 1e9 if joining.due_ns else None
-    with current.only_one(), kept_apart(sys.stdout, sys.stderr) as job.sinks, job.apart():
+    with current.exclusive(), separate_streams(sys.stdout, sys.stderr) as job.sinks, job.apart():
         job.go(limit_s, (), None, None)  # the process ends inside

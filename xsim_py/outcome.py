@@ -123,7 +123,7 @@ def assemble(
     )
     result.never_came = dict(missed)
     result.values = _flat(part.values for part in parts)
-    result.take_trace(_trace(attempts))
+    result.set_trace(_trace(attempts))
     result.choices = _flat(part.choices for part in parts)
     result.polls = any(part.polls for part in parts)
     return result

@@ -14,7 +14,7 @@ from xsim_py.config import load_machine
 from xsim_py.errors import ConfigError, OptionProblem
 from xsim_py.job import Job
 from xsim_py.parameters import RunParameters, read
-from xsim_py.process.output.simulator_descriptors import kept_apart
+from xsim_py.process.output.simulator_descriptors import separate_streams
 from xsim_py.process.output.spilled_lines import drop_unclaimed
 from xsim_py.process.profiler import Profile
 from xsim_py.process.programs.apps import App, load, wrong
@@ -164,7 +164,7 @@ def simulate(
         from xsim_py.checks.rerun import checked  # not above: most runs are not checked
 
         result = checked(once, outside, asked, repeats=not callable(program), progress=progress, started=started)
-    result.take_origin(command=_call(told))
+    result.set_origin(command=_call(told))
     return result
 
 
@@ -226,7 +226,7 @@ def _once(
     job.cpu_limit_s = cpu_limit_s
     if asked.spawned:
         job.origin = _origin(asked, program, machine, label=label, schedule=schedule)
-    with current.only_one(), job.transport.together(), kept_apart(*outside) as job.sinks, job.apart():
+    with current.exclusive(), job.transport.together(), separate_streams(*outside) as job.sinks, job.apart():
         try:
             result = job.go(asked.wall_limit_s, background, progress, started)
         finally:
@@ -234,7 +234,7 @@ def _once(
             drop_unclaimed()
     if asked.schedule is not None and not asked.schedule.watch:  # may be written by hand
         _refuse_impossible(asked.schedule, result)
-    result.take_origin(machine=deepcopy(job.spec.plain))  # the machine is kept for the next run
+    result.set_origin(machine=deepcopy(job.spec.plain))  # the machine is kept for the next run
     return result
 
 

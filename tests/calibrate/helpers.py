@@ -9,7 +9,7 @@ import numpy as np
 
 from xsim_py.calibrate.formats import read_measurements
 from xsim_py.calibrate.layers import FittedLayer
-from xsim_py.calibrate.machine_file import machine_text, plain_frame
+from xsim_py.calibrate.machine_file import default_sections, machine_text
 from xsim_py.calibrate.measured import PINGPONG, Measured
 from xsim_py.config import MachineSpec, load_machine
 from xsim_py.machine import Machine
@@ -36,7 +36,7 @@ def every_other(series: Iterable[Measured], first: int) -> list[Measured]:
 
 def made(**layers: FittedLayer) -> MachineSpec:
     """The machine that is written for these layers, read again."""
-    text = machine_text("made", layers, plain_frame([*layers]), files=["a.csv"], command="a test")
+    text = machine_text("made", layers, default_sections([*layers]), files=["a.csv"], command="a test")
     path = Path("made.yaml")
     path.write_text(text, encoding="utf-8")
     return load_machine(path)

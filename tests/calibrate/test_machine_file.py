@@ -6,7 +6,7 @@ import pytest
 
 from tests.calibrate.helpers import DATA, data, predicted_s
 from xsim_py.calibrate.layers import FittedLayer, fit_layer
-from xsim_py.calibrate.machine_file import frame_like, machine_text, plain_frame
+from xsim_py.calibrate.machine_file import default_sections, machine_text, other_sections_of
 from xsim_py.calibrate.measured import PINGPONG, Measured
 from xsim_py.config import config_hash, load_machine
 from xsim_py.errors import ConfigError
@@ -23,7 +23,7 @@ def written(text: str, folder: Path, name: str = "made.yaml") -> Path:
 
 
 def test_the_file_says_how_well_it_fits(fitted: FittedLayer):
-    text = machine_text("m: 1", {"network": fitted}, plain_frame(["network"]), files=["a.csv"], command="a test")
+    text = machine_text("m: 1", {"network": fitted}, default_sections(["network"]), files=["a.csv"], command="a test")
     assert text.startswith('# Fitted by a test to a.csv.\nname: "m: 1"\n')
     assert "# 3 sizes from 0 to 4,096 B. Errors of the fitted one-way times: mean 0.00 %" in text
     assert "# no measurement above 4,096 B; these times are extrapolated." in text
@@ -31,7 +31,7 @@ def test_the_file_says_how_well_it_fits(fitted: FittedLayer):
 
 
 def test_a_node_alone_is_a_machine(fitted: FittedLayer, tmp_path: Path):
-    text = machine_text("m", {"same_node": fitted}, plain_frame(["same_node"]), files=["a.csv"], command="a test")
+    text = machine_text("m", {"same_node": fitted}, default_sections(["same_node"]), files=["a.csv"], command="a test")
     spec = load_machine(written(text, tmp_path))
     assert spec.topology.type == "single"
     assert spec.network is None
@@ -55,7 +55,7 @@ mpi:
 
 def test_the_rest_is_that_of_another_machine(fitted: FittedLayer, tmp_path: Path):
     like = written(LIKE.replace("nodes: 8, ", ""), tmp_path, "like.yaml")
-    frame = frame_like(str(like), str(tmp_path / "made.yaml"), ["network"])
+    frame = other_sections_of(str(like), str(tmp_path / "made.yaml"), ["network"])
     text = machine_text("m", {"network": fitted}, frame, files=["a.csv"], command="a test")
     spec, other = load_machine(written(text, tmp_path)), load_machine(like)
     assert (spec.machine, spec.topology, spec.same_node, spec.mpi) == (
@@ -85,9 +85,9 @@ topology: {type: switch}  # as it is built
 network: {latency: 5us}
 """
     like = str(written(text, tmp_path, "like.yaml"))
-    assert frame_like(like, "-", ["network"]).text == text.partition("network:")[0]
+    assert other_sections_of(like, "-", ["network"]).text == text.partition("network:")[0]
     assert (
-        frame_like(like, "-", ["network", "same_node"]).text
+        other_sections_of(like, "-", ["network", "same_node"]).text
         == """\
 machine:
   # of the vendor
@@ -97,17 +97,17 @@ topology: {type: switch}  # as it is built
 
 
 def test_one_rank_a_node_for_want_of_measurements_is_not_taken_over(fitted: FittedLayer, tmp_path: Path):
-    first = machine_text("m", {"network": fitted}, plain_frame(["network"]), files=["a.csv"], command="a test")
+    first = machine_text("m", {"network": fitted}, default_sections(["network"]), files=["a.csv"], command="a test")
     like = str(written(first, tmp_path, "like.yaml"))
-    assert "cores_per_node: 1" in frame_like(like, "-", ["network"]).text
-    frame = frame_like(like, "-", ["network", "same_node"])
+    assert "cores_per_node: 1" in other_sections_of(like, "-", ["network"]).text
+    frame = other_sections_of(like, "-", ["network", "same_node"])
     assert frame.text.strip() == "topology:\n  type: switch"
     own = str(written(first.replace("cores_per_node: 1 ", "cores_per_node: 2 "), tmp_path, "own.yaml"))
-    assert "cores_per_node: 2" in frame_like(own, "-", ["network", "same_node"]).text
+    assert "cores_per_node: 2" in other_sections_of(own, "-", ["network", "same_node"]).text
 
 
 def test_a_preset_can_be_the_other_machine(fitted: FittedLayer, tmp_path: Path):
-    frame = frame_like("gige", "-", ["network", "same_node"])
+    frame = other_sections_of("gige", "-", ["network", "same_node"])
     layers = {"network": fitted, "same_node": fitted}
     spec = load_machine(written(machine_text("m", layers, frame, files=["a"], command="a test"), tmp_path))
     assert spec.spawn == load_machine("gige").spawn
@@ -117,15 +117,15 @@ def test_a_graph_is_found_only_from_its_folder(tmp_path: Path):
     written("a b\n", tmp_path, "edges.txt")
     like = written("topology: {type: graph, file: edges.txt}\nnetwork: {latency: 1us}\n", tmp_path, "like.yaml")
     (tmp_path / "sub").mkdir()
-    assert "edges.txt" in frame_like(str(like), str(tmp_path / "made.yaml"), ["network"]).text
+    assert "edges.txt" in other_sections_of(str(like), str(tmp_path / "made.yaml"), ["network"]).text
     with pytest.raises(ConfigError, match="write --out into that, too"):
-        frame_like(str(like), str(tmp_path / "sub" / "made.yaml"), ["network"])
+        other_sections_of(str(like), str(tmp_path / "sub" / "made.yaml"), ["network"])
 
 
 def test_sections_in_braces_cannot_be_taken_apart(tmp_path: Path):
     like = written("{network: {latency: 1us}}\n", tmp_path, "like.yaml")
     with pytest.raises(ConfigError, match="from the beginning of a line"):
-        frame_like(str(like), "-", ["network"])
+        other_sections_of(str(like), "-", ["network"])
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_presets_are_what_their_measurements_say(preset: str, network: list[str]
         for layer, files in (("network", network), ("same_node", same_node))
         if files
     }
-    text = machine_text(preset, layers, plain_frame([*layers]), files=[*network, *same_node], command="a test")
+    text = machine_text(preset, layers, default_sections([*layers]), files=[*network, *same_node], command="a test")
     made, spec = load_machine(written(text, tmp_path)), load_machine(preset)
     assert (made.network, made.same_node) == (spec.network, spec.same_node)
     assert config_hash(spec)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from xsim_py.calibrate.probe import probed
+from xsim_py.calibrate.probe import run_probe
 from xsim_py.cli import main
 from xsim_py.config import load_machine
 from xsim_py.errors import ConfigError
@@ -55,4 +55,4 @@ def test_a_simulated_machine_is_found_again(tmp_path: Path, monkeypatch: pytest.
 )
 def test_a_command_that_measures_nothing(command: str, said: str):
     with pytest.raises(ConfigError, match=said):
-        probed(command, options=[])
+        run_probe(command, options=[])

@@ -23,7 +23,7 @@ RACE = Finding(MESSAGE_RACE, "a.py", 5, "a race", (1,), is_mistake=False)
 
 
 def test_prints_the_findings_and_nothing_else(simulator: FakeSimulator, capsys):
-    simulator.result.take_findings([MISTAKE, RACE])
+    simulator.result.set_findings([MISTAKE, RACE])
     assert main(["check", "-n", "2", "prog.py"]) == FOUND
     out, err = capsys.readouterr()
     assert out == "from the program\n"
@@ -49,7 +49,7 @@ def test_prints_the_findings_and_nothing_else(simulator: FakeSimulator, capsys):
     ],
 )
 def test_asks_for_checks_and_a_race_alone_is_no_mistake(simulator: FakeSimulator, words: list[str], asked: bool | str):
-    simulator.result.take_findings([RACE])
+    simulator.result.set_findings([RACE])
     assert main([*words, "-n", "2", "prog.py", "--check"]) == 0
     (call,) = simulator.calls
     assert (call.check, call.args) == (asked, ["--check"])
@@ -60,7 +60,7 @@ def test_findings_come_before_a_stall_and_after_what_cut_the_run_short(
     simulator: FakeSimulator, ended: str, status: int
 ):
     simulator.result = make_result(ended=ended, exit_status={"stalled": 3, "aborted": 1}.get(ended, status))
-    simulator.result.take_findings([MISTAKE])
+    simulator.result.set_findings([MISTAKE])
     assert main(["check", "-n", "2", "prog.py"]) == status
 
 

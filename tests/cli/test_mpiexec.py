@@ -192,7 +192,7 @@ def began(monkeypatch: pytest.MonkeyPatch, *words: str) -> list[str]:
     """The command line with which it begins anew."""
     found: list[list[str]] = [[]]
     monkeypatch.setattr(mpiexec.os, "execv", lambda _, words: found.append(words))
-    monkeypatch.setattr(mpiexec, "mpiexec", lambda args: mpiexec.begin_anew(args))
+    monkeypatch.setattr(mpiexec, "mpiexec", lambda args: mpiexec.restart_interpreter(args))
     main(["mpiexec", *words])
     return found[-1][1:]
 

@@ -22,7 +22,7 @@ import xsim_py.process
 from xsim_py import simulate
 from xsim_py.process.files import file_calls
 from xsim_py.process.ranks import patches
-from xsim_py.process.ranks.patches import Around, Patches
+from xsim_py.process.ranks.patches import Patches, Wrapper
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "patched.md"
@@ -148,7 +148,7 @@ def record_here(folder: Path) -> None:
     for name in _BEFORE.split():
         importlib.import_module(name)
     places = {id(owner): entry.place for entry in entries() if (owner := patches._found(entry.place)) is not None}
-    told = {"there": [[each.place, each.name] for each in entries() if _is_there(each)]}
+    told = {"there": [[each.place, each.name] for each in entries() if _exists(each)]}
     real_set, real_put = Patches.set, Patches.put
 
     def noting(self: Patches, owner: Any, name: str, value: Any) -> None:
@@ -173,9 +173,9 @@ def record_here(folder: Path) -> None:
     (folder / "told.json").write_text(json.dumps(told))
 
 
-def _is_there(entry: Entry) -> bool:
+def _exists(entry: Entry) -> bool:
     owner = patches._found(entry.place)
-    return hasattr(owner, entry.name) or (isinstance(owner, type) and not isinstance(entry.value, Around))
+    return hasattr(owner, entry.name) or (isinstance(owner, type) and not isinstance(entry.value, Wrapper))
 
 
 def main() -> None:

@@ -96,11 +96,11 @@ def test_ticks_of_a_logarithmic_axis_leave_room_for_each_other():
 
 def test_zero_has_no_place_on_a_logarithmic_axis_and_is_counted():
     lost = chart(line([0, 1, 2], [1.0, 0.0, 2.0]), x_scale="log", y_scale="log")
-    assert lost.without_place() == 2
+    assert lost.omitted_values() == 2
     axes = figure_of(lost).axes[0]
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     assert [list(drawn.get_xdata()) for drawn in axes.lines] == [[2]]
-    assert chart(line(["a"], [0.0]), x_scale="log").without_place() == 0
+    assert chart(line(["a"], [0.0]), x_scale="log").omitted_values() == 0
 
 
 def test_says_how_to_get_matplotlib(tmp_path, monkeypatch):

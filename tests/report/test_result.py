@@ -69,7 +69,7 @@ FOUND_HERE = (
 @pytest.mark.parametrize("findings", [FOUND_HERE, FOUND_HERE[1:], ()])
 def test_json_of_a_checked_run_has_its_findings(tmp_path, findings: tuple[Finding, ...]):
     result = make_result()
-    result.take_findings(findings)
+    result.set_findings(findings)
     result.to_json(tmp_path / "r.json", tables=False)
     loaded = Result.load(tmp_path / "r.json")
     assert loaded.findings == findings

@@ -41,7 +41,7 @@ class Judged:
         return self.predicted_s / self.measured_s - 1
 
 
-def to_judge(series: Sequence[Measured]) -> tuple[list[Measured], list[str]]:
+def reproducible(series: Sequence[Measured]) -> tuple[list[Measured], list[str]]:
     """Separate the series that our benchmarks can reproduce from the others.
 
     Returns
@@ -67,7 +67,7 @@ def to_judge(series: Sequence[Measured]) -> tuple[list[Measured], list[str]]:
     return known, lines
 
 
-def judged(
+def predict(
     series: Measured, machine: str | Path, *, ranks: int | None = None, ranks_per_node: int | None = None
 ) -> tuple[list[Judged], list[int]]:
     """Simulate a measured benchmark on a machine.

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from xsim_py.calibrate.measured import ISEND, PINGPONG, RECV, STREAM, Floats, Measured, together
+from xsim_py.calibrate.measured import ISEND, PINGPONG, RECV, STREAM, Floats, Measured, medians_of
 from xsim_py.calibrate.segmentation import LinePiece, fitted_pieces, piece_at, time_at
 from xsim_py.errors import ConfigError
 from xsim_py.units import format_time
@@ -113,12 +113,12 @@ def fit_layer(series: Sequence[Measured], *, threshold_bytes: int | None = None,
         There is no ping-pong among them, or two that differ more than repetitions of one measurement do.
     """
     _check_agreement(series)
-    sizes, seconds = together(series, PINGPONG)
+    sizes, seconds = medians_of(series, PINGPONG)
     if not len(sizes):
         there = ", ".join(sorted({each.operation for each in series})) or "nothing"
         raise ConfigError(f"{what}: needs one-way times (osu_latency, PingPong, pingpong), got {there}")
-    kept = _undisturbed(seconds)
-    notes = list(_left_out(what, sizes, seconds, kept))
+    kept = _fitted_mask(seconds)
+    notes = list(_remark_on_outliers(what, sizes, seconds, kept))
     sizes, seconds = sizes[kept], seconds[kept]
     if len(sizes) == 1:
         notes.append(f"{what}: one size does not determine the bandwidth, so it is unlimited")
@@ -144,12 +144,12 @@ def fit_layer(series: Sequence[Measured], *, threshold_bytes: int | None = None,
         asking_s = 2 * figures[0].latency_s
         begin = replace(above[0], from_bytes=threshold_bytes + 1, why=f"above the eager threshold, {why}")
         figures += _rendezvous_figures([begin, *above[1:]], sending, figures[0], asking_s, wire)
-    notes += _told(what, sizes, figures)
+    notes += _unmeasured_ranges(what, sizes, figures)
     figures = list(_with_streams(figures, *streams))
     return FittedLayer(sizes, seconds, tuple(figures), threshold_bytes, why, tuple(notes))
 
 
-def _undisturbed(seconds: Floats) -> NDArray[np.bool_]:
+def _fitted_mask(seconds: Floats) -> NDArray[np.bool_]:
     """Return a mask of the times, by ascending size, that are fitted.
 
     Excluded are a slow first measurement, and one that took more than twice as long as the next larger size and as
@@ -164,7 +164,7 @@ def _undisturbed(seconds: Floats) -> NDArray[np.bool_]:
     return kept
 
 
-def _left_out(what: str, sizes: Floats, seconds: Floats, kept: NDArray[np.bool_]) -> Iterator[str]:
+def _remark_on_outliers(what: str, sizes: Floats, seconds: Floats, kept: NDArray[np.bool_]) -> Iterator[str]:
     if not kept[0]:
         took = f"{format_time(round(seconds[0] * 1e12))}, longer than the next sizes"
         yield f"{what}: the smallest size, {int(sizes[0])} B, took {took}: excluded as a slow first measurement"
@@ -195,7 +195,7 @@ def _check_agreement(series: Sequence[Measured]) -> None:
 
 
 def _pieces_of(series: Sequence[Measured], operation: str) -> list[LinePiece]:
-    sizes, seconds = together(series, operation)
+    sizes, seconds = medians_of(series, operation)
     return fitted_pieces(sizes, np.maximum(seconds, _NO_TIME_S), tolerance=_ROUGH) if len(sizes) else []
 
 
@@ -390,12 +390,12 @@ def _busy(series: Sequence[Measured], sizes: Floats, seconds: Floats) -> tuple[F
     The benchmarks wait for a reply after each window of messages: W times the mean interval is W - 1 times the busy
     time, plus the one-way times of a message and of the reply.
     """
-    streamed, intervals = together(series, STREAM)
+    streamed, intervals = medians_of(series, STREAM)
     ways = np.interp(streamed, sizes, seconds) + seconds[0]
     return streamed, np.maximum((_WINDOW * intervals - ways) / (_WINDOW - 1), intervals / 2)
 
 
-def _told(what: str, sizes: Floats, figures: Sequence[Figures]) -> Iterator[str]:
+def _unmeasured_ranges(what: str, sizes: Floats, figures: Sequence[Figures]) -> Iterator[str]:
     """Yield the size ranges without measurements."""
     for low, high in pairwise(map(int, sizes)):
         if high > _FAR * max(low, _SMALL):

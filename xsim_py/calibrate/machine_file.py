@@ -51,7 +51,7 @@ class OtherSections:
     way_s: float = 0.0
 
 
-def plain_frame(layers: Sequence[str]) -> OtherSections:
+def default_sections(layers: Sequence[str]) -> OtherSections:
     """Return a switch with as many nodes as the ranks need, or a single node if only that was measured."""
     if NETWORK not in layers:
         return OtherSections("topology:\n  type: single\n")
@@ -61,7 +61,7 @@ def plain_frame(layers: Sequence[str]) -> OtherSections:
     return OtherSections(text)
 
 
-def frame_like(source: str, out: str, layers: Sequence[str]) -> OtherSections:
+def other_sections_of(source: str, out: str, layers: Sequence[str]) -> OtherSections:
     """Return the other sections of an existing machine, a preset or file, without comments on a layer fitted now.
 
     Raises

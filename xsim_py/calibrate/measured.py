@@ -62,7 +62,7 @@ def median_by_size(rows: Iterable[tuple[int, float]]) -> dict[int, float]:
     return {size_bytes: float(np.median(times[size_bytes])) for size_bytes in sorted(times)}
 
 
-def together(series: Sequence[Measured], operation: str) -> tuple[Floats, Floats]:
+def medians_of(series: Sequence[Measured], operation: str) -> tuple[Floats, Floats]:
     """Return sizes and median times of an operation from all series that have it."""
     found = [row for each in series if each.operation == operation for row in each.seconds.items()]
     by_size = median_by_size(found)

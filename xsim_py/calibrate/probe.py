@@ -14,7 +14,7 @@ PROGRAM: Final = "network_probe.py"
 _SHOWN_LINES: Final = 10
 
 
-def probed(command: str, *, options: list[str]) -> str:
+def run_probe(command: str, *, options: list[str]) -> str:
     """Run the probe and return its output, as CSV.
 
     Parameters

@@ -12,9 +12,9 @@ import sys
 from typing import TYPE_CHECKING, Any, Protocol
 
 from xsim_py.code_origin import of_program
-from xsim_py.process.python.threads import begin_by
+from xsim_py.process.python.threads import at_thread_start
 from xsim_py.process.ranks import current
-from xsim_py.process.ranks.fiber import give_control_by
+from xsim_py.process.ranks.fiber import wrap_control_switch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,7 +108,7 @@ class ByTracing(InstructionEvents):
 
     def begin(self) -> None:
         """Prepare before the program begins."""
-        begin_by(self._on_thread)
+        at_thread_start(self._on_thread)
 
     def resume(self, frame: FrameType) -> None:
         """Watch the rest of the running fiber's frame, its callers, and the functions they call."""
@@ -125,7 +125,7 @@ class ByTracing(InstructionEvents):
             frame = frame.f_back
 
     def _start(self) -> None:
-        give_control_by(self._wait)
+        wrap_control_switch(self._wait)
         _settrace(self._entry_tracer)
 
     def pause(self) -> None:
@@ -133,14 +133,14 @@ class ByTracing(InstructionEvents):
         if self.is_usable and _gettrace() is self._entry_tracer:
             _settrace(None)
             if not self._has_threads:
-                give_control_by(None)  # most waits are in calls and are cheaper without it
+                wrap_control_switch(None)  # most waits are in calls and are cheaper without it
 
     def end(self) -> None:
         """Stop all events."""
         if _gettrace() is self._entry_tracer:
             _settrace(None)
-        give_control_by(None)
-        begin_by(None)
+        wrap_control_switch(None)
+        at_thread_start(None)
 
     def _wait(self, switch: Callable[[Any], Any], hub: Any) -> Any:
         """Switch to the simulator, and restore the tracer when the fiber resumes."""
@@ -163,7 +163,7 @@ class ByTracing(InstructionEvents):
         """
         if self.is_usable:
             self._has_threads = True
-            give_control_by(self._wait)
+            wrap_control_switch(self._wait)
             self._watch(fiber)
 
     def _watch(self, fiber: Fiber) -> None:

@@ -109,7 +109,7 @@ def checked(
         for each in dict.fromkeys(found)
         if each.category in selection.classes and not is_ignored(each, monitor.start)
     ]
-    result.take_findings(sorted(kept, key=by_place))
+    result.set_findings(sorted(kept, key=by_place))
     return result
 
 

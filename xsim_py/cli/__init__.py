@@ -62,14 +62,14 @@ def main(argv: Sequence[str] | None = None, *, last: bool = False) -> int:
         _refuse_launcher(args.command)
         args.last = last
         if last and args.command == "mpiexec":
-            from xsim_py.cli.mpiexec import begin_anew
+            from xsim_py.cli.mpiexec import restart_interpreter
 
-            begin_anew(args)
+            restart_interpreter(args)
         if last and args.command in _SIMULATING:
-            from xsim_py.cli.guard import go_on_in_a_child
+            from xsim_py.cli.guard import continue_in_child
             from xsim_py.process.output.simulator_descriptors import apart
 
-            go_on_in_a_child()
+            continue_in_child()
             sys.stdout, sys.stderr = apart(sys.stdout), apart(sys.stderr)
         status: int = args.action(args)
         sys.stdout.flush()

@@ -66,7 +66,7 @@ def add_calibrate_parser(commands: Any) -> None:
 
 def calibrate(args: Namespace) -> int:
     """Run the command and return the exit status."""
-    _judged_machine(args)
+    _machine_file(args)
     fits = bool(args.files or args.same_node or args.probe)
     if fits and args.machine is not None:
         raise ConfigError("calibrate: --machine cannot be combined with measurements to fit; drop one")
@@ -84,15 +84,15 @@ def calibrate(args: Namespace) -> int:
         raise ConfigError("calibrate: --judge cannot be combined with -o -; name a file with -o")
     _check_outputs(args)
     look = picture_look(args)
-    judging = _to_judge(args.judge)
+    judging = _measurements_to_validate(args.judge)
     if fits:
         _fit(args, look)
     if judging:
-        _judge(args, judging, args.machine or args.out)
+        _validate(args, judging, args.machine or args.out)
     return 0
 
 
-def _judged_machine(args: Namespace) -> None:
+def _machine_file(args: Namespace) -> None:
     """Use a single file to validate that is a machine description as the machine."""
     if args.judge and len(args.files) == 1 and args.machine is None and Path(args.files[0]).suffix in (".yaml", ".yml"):
         args.machine, args.files = args.files[0], []
@@ -111,11 +111,11 @@ def _check_outputs(args: Namespace) -> None:
 
     files = not_dash(args, "out", "draw")
     if args.probe:
-        files["probe"] = _beside(args.out)
+        files["probe"] = _residuals_file(args.out)
     check_outputs(files, inputs=inputs)
 
 
-def _beside(out: str) -> str:
+def _residuals_file(out: str) -> str:
     return str(Path(out).with_suffix(".csv"))
 
 
@@ -132,7 +132,7 @@ def _read(files: Sequence[str], layer: str | None = None) -> list[Measured]:
 def _fit(args: Namespace, look: Look | None) -> None:
     """Fit, write the description, and print the errors."""
     from xsim_py.calibrate.layers import fit_layer
-    from xsim_py.calibrate.machine_file import frame_like, machine_text, plain_frame
+    from xsim_py.calibrate.machine_file import default_sections, machine_text, other_sections_of
     from xsim_py.calibrate.measured import NETWORK, SAME_NODE
 
     files = [*args.files]
@@ -147,14 +147,14 @@ def _fit(args: Namespace, look: Look | None) -> None:
     }
     for line in _unused(series):
         print(f"xsim: {line}", file=sys.stderr)
-    frame = plain_frame([*layers]) if args.like is None else frame_like(args.like, args.out, [*layers])
+    frame = default_sections([*layers]) if args.like is None else other_sections_of(args.like, args.out, [*layers])
     name = args.name or ("calibrated" if args.out == "-" else Path(args.out).stem)
     said = f"xsim calibrate {__version__}"
     names = [Path(file).name for file in (*files, *args.same_node)]
     text = machine_text(name, layers, frame, files=names, command=said, source=args.source)
     if not args.quiet and args.out != "-":
         for layer, fitted in layers.items():
-            _tell(layer, fitted)
+            _print_times(layer, fitted)
     write_text(args.out, text)
     if args.draw is not None:
         from xsim_py.report.fitted_times import draw_fitted_times
@@ -179,19 +179,19 @@ def _unused(series: Iterable[Measured]) -> Iterator[str]:
 
 def _probe(args: Namespace) -> str:
     """Run the probe, and return the file of its measurements."""
-    from xsim_py.calibrate.probe import probed
+    from xsim_py.calibrate.probe import run_probe
 
     options = []
     if args.largest is not None:
         options += ["--largest", str(args.largest)]
     if args.repetitions is not None:
         options += ["--repetitions", str(args.repetitions)]
-    csv = _beside(args.out)
-    write_text(csv, probed(args.probe, options=options))
+    csv = _residuals_file(args.out)
+    write_text(csv, run_probe(args.probe, options=options))
     return csv
 
 
-def _tell(layer: str, fitted: FittedLayer) -> None:
+def _print_times(layer: str, fitted: FittedLayer) -> None:
     """Print measured and fitted times."""
     from xsim_py.calibrate.machine_file import residual_columns
     from xsim_py.report import Table
@@ -234,26 +234,26 @@ def _picture(layer: str, fitted: FittedLayer) -> FittedTimes:
     return FittedTimes(title, list(fitted.sizes), list(fitted.seconds), times, line, fitted.threshold_bytes)
 
 
-def _to_judge(files: Sequence[str]) -> list[Measured]:
+def _measurements_to_validate(files: Sequence[str]) -> list[Measured]:
     """Return the measurements that can be validated, and report the others."""
     if not files:
         return []
-    from xsim_py.calibrate.judge import to_judge
+    from xsim_py.calibrate.judge import reproducible
 
-    known, rest = to_judge(_read(files))
+    known, rest = reproducible(_read(files))
     if rest:
         print(f"xsim: not validated: {'; '.join(rest)}", file=sys.stderr)
     return known
 
 
-def _judge(args: Namespace, series: Sequence[Measured], machine: str) -> None:
+def _validate(args: Namespace, series: Sequence[Measured], machine: str) -> None:
     """Run the measured benchmarks on the machine, and print measured and predicted times."""
-    from xsim_py.calibrate.judge import Judged, judged, lines_of
+    from xsim_py.calibrate.judge import Judged, lines_of, predict
     from xsim_py.report import Table
 
     rows: list[Judged] = []
     for each in series:
-        found, left_out = judged(each, machine, ranks=args.ranks, ranks_per_node=args.ranks_per_node)
+        found, left_out = predict(each, machine, ranks=args.ranks, ranks_per_node=args.ranks_per_node)
         rows += found
         if left_out:
             sizes = ", ".join(map(format_size, left_out))

@@ -160,10 +160,10 @@ def _run(args: Namespace, isolation: str) -> TracedRun:
 @contextmanager
 def _children_silent() -> Iterator[None]:
     """Discard output of child processes and compiled code; our own streams have other descriptors."""
-    from xsim_py.process.output.simulator_descriptors import Apart, far_up
+    from xsim_py.process.output.simulator_descriptors import SeparateStream, high_number
 
-    ours = [stream.stands_for for stream in (sys.stdout, sys.stderr) if isinstance(stream, Apart)]
-    kept = {number: far_up(number) for number in ours}
+    ours = [stream.stands_for for stream in (sys.stdout, sys.stderr) if isinstance(stream, SeparateStream)]
+    kept = {number: high_number(number) for number in ours}
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for number in ours:
         os.dup2(nowhere, number)

@@ -81,7 +81,7 @@ def add_compare_recovery_parser(commands: Any) -> list[Action]:
     parser.set_defaults(action=compare_recovery, program=None)
     add = parser.add_argument
     return [
-        *_add_what(parser),
+        *_add_cases(parser),
         *_add_failing(parser),
         *add_description_options(parser),
         add("--shards", type=positive, default=1, metavar="K", help="simulate each run in K shards (default: 1)"),
@@ -104,7 +104,7 @@ def add_compare_recovery_parser(commands: Any) -> list[Action]:
     ]
 
 
-def _add_what(parser: ArgumentParser) -> list[Action]:
+def _add_cases(parser: ArgumentParser) -> list[Action]:
     """Add the options that select what is compared, and return them."""
     add = parser.add_argument
     return [

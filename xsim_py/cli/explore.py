@@ -46,17 +46,17 @@ def add_explore_parser(commands: Any) -> list[Action]:
         help="explore executions of a program: failures, message matches, network jitter, inputs",
         description="Run a program repeatedly, in all executions that a real machine may produce.",
     )
-    ways = parser.add_subparsers(dest="way", metavar="WAY", required=True)
-    return [*_add_failures(ways), *_add_wildcards(ways), *_add_noise(ways), *_add_inputs(ways)]
+    modes = parser.add_subparsers(dest="way", metavar="WAY", required=True)
+    return [*_add_failures(modes), *_add_wildcards(modes), *_add_noise(modes), *_add_inputs(modes)]
 
 
-def _add_way(
-    ways: Any, name: str, help: str, description: str, ranks: Any = positive
+def _add_mode(
+    modes: Any, name: str, help: str, description: str, ranks: Any = positive
 ) -> tuple[ArgumentParser, list[Action]]:
     """Add a mode of exploration, with the options common to all."""
     from argparse import RawDescriptionHelpFormatter
 
-    parser: ArgumentParser = ways.add_parser(
+    parser: ArgumentParser = modes.add_parser(
         name,
         usage=f"xsim explore {name} -n N [option ...] {PROGRAM_USAGE}",
         help=help,
@@ -80,9 +80,9 @@ def _add_way(
     ]
 
 
-def _add_failures(ways: Any) -> list[Action]:
-    parser, options = _add_way(
-        ways,
+def _add_failures(modes: Any) -> list[Action]:
+    parser, options = _add_mode(
+        modes,
         "failures",
         "inject a failure at each MPI call of each rank",
         "Kill each rank before, in (at half of its virtual duration) and after each of its MPI calls, and report the"
@@ -108,9 +108,9 @@ def _add_failures(ways: Any) -> list[Action]:
     ]
 
 
-def _add_wildcards(ways: Any) -> list[Action]:
-    parser, options = _add_way(
-        ways,
+def _add_wildcards(modes: Any) -> list[Action]:
+    parser, options = _add_mode(
+        modes,
         "wildcards",
         "explore the legal matches of wildcard receives, probes and waits",
         "Run a program with each match that MPI allows for its wildcard receives and probes and its waits for any of"
@@ -140,11 +140,11 @@ def _add_wildcards(ways: Any) -> list[Action]:
     ]
 
 
-def _add_noise(ways: Any) -> list[Action]:
+def _add_noise(modes: Any) -> list[Action]:
     from xsim_py.parameters import part
 
-    parser, options = _add_way(
-        ways,
+    parser, options = _add_mode(
+        modes,
         "noise",
         "repeat a run with network jitter, by seeds",
         "Run a program repeatedly with different network jitter and report its run times and any other change of the"
@@ -172,9 +172,9 @@ def _add_noise(ways: Any) -> list[Action]:
     ]
 
 
-def _add_inputs(ways: Any) -> list[Action]:
-    parser, options = _add_way(
-        ways,
+def _add_inputs(modes: Any) -> list[Action]:
+    parser, options = _add_mode(
+        modes,
         "inputs",
         "run with different rank counts and arguments",
         "Run a program, with checks, for each rank count (-n 2,3,4) and each value of its arguments, and report the"
@@ -265,7 +265,7 @@ def _print_failures(space: FailureSpace, args: Namespace) -> None:
         print(space.text())
     for name, case in space.smallest().items():
         place = case.places[-1]
-        print(f"\n{name}, the smallest of {counts[name]:,}: {' and '.join(case.fail)} ({_from_here(place.line)})")
+        print(f"\n{name}, the smallest of {counts[name]:,}: {' and '.join(case.fail)} ({_relative_paths(place.line)})")
         _print_said(case.said)
         polls = args.wall_limit is None and case.said.startswith("the wall limit was reached")
         limit = ["--wall-limit", f"{runs.LEAST_LIMIT_S:g}s"] if polls else []
@@ -276,10 +276,10 @@ def _print_said(said: str) -> None:
     lines = said.splitlines()
     more = [f"... {len(lines) - _SAID_LINES:,} more lines"] if len(lines) > _SAID_LINES else []
     for line in [*lines[:_SAID_LINES], *more]:
-        print(f"  | {_from_here(line)}")
+        print(f"  | {_relative_paths(line)}")
 
 
-def _from_here(text: str) -> str:
+def _relative_paths(text: str) -> str:
     """Return a text with file names relative to this directory: runs use other directories, and absolute paths."""
     return text.replace(os.path.join(os.getcwd(), ""), "")
 
@@ -337,7 +337,7 @@ def _print_matchings(found: Matchings, args: Namespace) -> None:
         different = f", {len(alike):,} distinct" if len(alike) > 1 else ""
         print(f"\n{said}: {_matchings(sum(each.matchings for each in alike))}{different}; smallest schedule:")
         for line in explained(first.difference) or ["see the schedule below"]:
-            print(f"  {_from_here(line)}")
+            print(f"  {_relative_paths(line)}")
         _print_said(_difference(usual, first) if kind == "result" else first.summary.said)
         fail = [word for text in filter(None, [found.fail]) for word in ("--fail", text)]
         print(f"  reproduce: {_command(args, ['--schedule', inline(first.least), *fail])}")
@@ -368,7 +368,8 @@ def _write_schedules(found: Sequence[Matchings], folder: str) -> None:
             if other.outcome.kind not in kinds:
                 kinds.add(other.outcome.kind)
                 remarks = {
-                    at: f"{choice.kind} at {_from_here(choice.place)}" for at, choice in enumerate(_in_order(other))
+                    at: f"{choice.kind} at {_relative_paths(choice.place)}"
+                    for at, choice in enumerate(_in_order(other))
                 }
                 write_text(f"{folder}/{start}{other.outcome.kind}.schedule", text_of(other.schedule, remarks))
                 write_text(f"{folder}/{start}{other.outcome.kind}-least.schedule", text_of(other.least))
@@ -471,7 +472,7 @@ def _print_inputs(found: Inputs, args: Namespace) -> None:
     if not args.quiet:
         print(f"xsim: version {__version__}, seed {args.seed}: {len(found.inputs):,} inputs", file=sys.stderr)
     for each in found.found:
-        print(_from_here(each.finding().report()))
+        print(_relative_paths(each.finding().report()))
         for case in each.smallest:
             print(f"    reproduce: {_command(args, ['-n', str(case.ranks), '--check'], case.args)}")
 

@@ -28,7 +28,7 @@ Links = dict[str, tuple[float, float]]
 
 
 @dataclass
-class Told:
+class JsonSection:
     """A section of the file, and its location."""
 
     file: Path
@@ -46,7 +46,7 @@ class Told:
             raise self.wrong(key, f"expected a number of at least {least:g}, got {value!r}")
         return float(value)
 
-    def whole(self, key: str, default: Any = _MISSING, *, least: int = 0) -> int:
+    def integer(self, key: str, default: Any = _MISSING, *, least: int = 0) -> int:
         """Return an integer of at least `least`."""
         number = self.number(key, default, least=least)
         if not number.is_integer():
@@ -65,8 +65,8 @@ class Told:
         values = self._value(key, default)
         if not isinstance(values, list) or not values:
             raise self.wrong(key, f"expected a list of integers, got {values!r}")
-        each = Told(self.file, f"{self.at}{key}", {f"[{index}]": value for index, value in enumerate(values)})
-        return [each.whole(index, least=1) for index in each.values]
+        each = JsonSection(self.file, f"{self.at}{key}", {f"[{index}]": value for index, value in enumerate(values)})
+        return [each.integer(index, least=1) for index in each.values]
 
     def word(self, key: str, *words: str) -> str:
         """Return one of some words; the first is the default."""
@@ -84,7 +84,7 @@ class Told:
             value = dict.fromkeys(layers, value)
         if not isinstance(value, dict):
             raise self.wrong(key, f"expected one number per link layer ({len(layers)}), got {len(value)}")
-        each = Told(self.file, f"{self.at}{key}.", value)
+        each = JsonSection(self.file, f"{self.at}{key}.", value)
         return [each.bandwidth(layer) if key.startswith("bandwidth") else each.number(layer) for layer in layers]
 
     def _value(self, key: str, default: Any) -> Any:
@@ -110,15 +110,15 @@ class FlowSet:
 
     def __init__(self, file: Path) -> None:
         try:
-            told = json.loads(read_input(file, most_bytes=_MOST_BYTES))
+            section = json.loads(read_input(file, most_bytes=_MOST_BYTES))
         except OSError as error:
             raise ConfigError(f"cannot read {file}: {error.strerror}") from None
         except (ValueError, RecursionError) as error:
             raise ConfigError(f"{file}: not valid JSON: {error}") from None
-        self._told = _section(file, "", told)
-        flows = self._told.values.get("flows")
+        self._root = _section(file, "", section)
+        flows = self._root.values.get("flows")
         if not isinstance(flows, list):
-            raise self._told.wrong("flows", "missing key; add a list of flows")
+            raise self._root.wrong("flows", "missing key; add a list of flows")
         self._flows = [_section(file, f"flows[{index}].", flow) for index, flow in enumerate(flows)]
 
     def solve(self, routes: str | None) -> dict[str, Any]:
@@ -137,7 +137,7 @@ class FlowSet:
         if routes == "own":
             self._topology()
         given = all("route" in flow.values for flow in self._flows)
-        of_graph = self._told.values.get("topology") is None or self._topology().values["type"] == "given"
+        of_graph = self._root.values.get("topology") is None or self._topology().values["type"] == "given"
         if routes is None:
             routes = "given" if given else "own"
         # Without a topology, only the given routes are available.
@@ -157,14 +157,14 @@ class FlowSet:
 
     def _given(self) -> tuple[Links, list[list[str]]]:
         """Return the links of the file, and the routes of its flows."""
-        told = self._told.values.get("links")
-        if not isinstance(told, dict):
-            raise self._told.wrong("links", "missing key; add name: [bytes per second, seconds of latency]")
+        section = self._root.values.get("links")
+        if not isinstance(section, dict):
+            raise self._root.wrong("links", "missing key; add name: [bytes per second, seconds of latency]")
         links: Links = {}
-        for name, figures in told.items():
+        for name, figures in section.items():
             if not isinstance(figures, list) or len(figures) != 2:
-                raise self._told.wrong(f"links.{name}", "expected [bytes per second, seconds of latency]")
-            each = Told(self._told.file, f"links.{name}", {"[0]": figures[0], "[1]": figures[1]})
+                raise self._root.wrong(f"links.{name}", "expected [bytes per second, seconds of latency]")
+            each = JsonSection(self._root.file, f"links.{name}", {"[0]": figures[0], "[1]": figures[1]})
             links[name] = each.bandwidth("[0]"), each.number("[1]")
         ways = []
         for flow in self._flows:
@@ -177,11 +177,11 @@ class FlowSet:
             ways.append(way)
         return links, ways
 
-    def _topology(self) -> Told:
-        told = self._told.values.get("topology")
-        if told is None:
-            raise self._told.wrong("topology", "missing key; --routes own needs a topology")
-        section = _section(self._told.file, "topology.", told)
+    def _topology(self) -> JsonSection:
+        section = self._root.values.get("topology")
+        if section is None:
+            raise self._root.wrong("topology", "missing key; --routes own needs a topology")
+        section = _section(self._root.file, "topology.", section)
         kind = section.values.get("type")
         if kind not in (*_KINDS, "given"):
             raise section.wrong("type", f"unknown value {kind!r}; {advice(str(kind), (*_KINDS, 'given'))}")
@@ -189,19 +189,19 @@ class FlowSet:
 
     def _own(self) -> tuple[Links, list[list[str]]]:
         """Return the links and the routes of the flows over the topology of the file."""
-        told = self._topology()
-        if told.values["type"] == "given":
-            raise told.wrong("type", "a topology of links needs a route in each flow; add the missing routes")
-        topology, figures = _KINDS[told.values["type"]](told)
-        if told.values["type"] != "switch" and told.word("duplex", "full", "half") == "half":
-            raise told.wrong("duplex", "'half' is only for links of a switch and for ports")
-        per_node = told.whole("ranks_per_node", 1, least=1)
+        section = self._topology()
+        if section.values["type"] == "given":
+            raise section.wrong("type", "a topology of links needs a route in each flow; add the missing routes")
+        topology, figures = _KINDS[section.values["type"]](section)
+        if section.values["type"] != "switch" and section.word("duplex", "full", "half") == "half":
+            raise section.wrong("duplex", "'half' is only for links of a switch and for ports")
+        per_node = section.integer("ranks_per_node", 1, least=1)
         links: Links = {}
         ways = []
         for flow in self._flows:
             ends = []
             for key in ("src", "dst"):
-                rank = flow.whole(key)
+                rank = flow.integer(key)
                 if rank >= topology.nodes * per_node:
                     raise flow.wrong(
                         key, f"{rank} is out of range: expected a rank from 0 to {topology.nodes * per_node - 1}"
@@ -210,7 +210,7 @@ class FlowSet:
             a, b = ends
             via = flow.values.get("via_group")
             if via is not None and hasattr(topology, "route_over"):
-                group = flow.whole("via_group")
+                group = flow.integer("via_group")
                 if group >= topology.groups:
                     raise flow.wrong("via_group", f"out of range: expected a group from 0 to {topology.groups - 1}")
                 route = topology.route_over(a, b, group)
@@ -225,120 +225,124 @@ class FlowSet:
         return links, ways
 
 
-def _section(file: Path, at: str, told: Any) -> Told:
-    if not isinstance(told, dict):
+def _section(file: Path, at: str, section: Any) -> JsonSection:
+    if not isinstance(section, dict):
         raise ConfigError(f"{file}: {at.rstrip('.') or 'file'}: expected a section of keys and values")
-    return Told(file, at, told)
+    return JsonSection(file, at, section)
 
 
 _Figures = list[tuple[float, float]]
 
 
-def _figures(told: Told, layers: Sequence[str]) -> _Figures:
+def _figures(section: JsonSection, layers: Sequence[str]) -> _Figures:
     """Return the bandwidth and latency of each layer."""
-    return list(zip(told.by_layer("bandwidth_Bps", layers), told.by_layer("latency_s", layers), strict=True))
+    return list(zip(section.by_layer("bandwidth_Bps", layers), section.by_layer("latency_s", layers), strict=True))
 
 
-def _with_doors(told: Told, topology: Topology, figures: _Figures, port: str | None) -> tuple[Topology, _Figures]:
-    """Add ports and node memory to a topology; `told` has their parameters."""
+def _with_ports(
+    section: JsonSection, topology: Topology, figures: _Figures, port: str | None
+) -> tuple[Topology, _Figures]:
+    """Add ports and node memory to a topology; `section` has their parameters."""
     from xsim_py.machine.host_ports import HostPorts
 
-    memory = "memory_Bps" in told.values
+    memory = "memory_Bps" in section.values
     if port:
-        figures = [*figures, (told.bandwidth("bandwidth_Bps"), told.number("latency_s", 0.0))]
+        figures = [*figures, (section.bandwidth("bandwidth_Bps"), section.number("latency_s", 0.0))]
     if memory:
-        figures = [*figures, (told.bandwidth("memory_Bps"), told.number("memory_latency_s", 0.0))]
+        figures = [*figures, (section.bandwidth("memory_Bps"), section.number("memory_latency_s", 0.0))]
     if not port and not memory:
         return topology, figures
     return HostPorts(topology, nics=int(bool(port)), duplex=port or "full", sockets=int(memory)), figures
 
 
-def _fat_tree(told: Told) -> tuple[Topology, _Figures]:
+def _fat_tree(section: JsonSection) -> tuple[Topology, _Figures]:
     from xsim_py.machine.fat_tree import FatTree
 
-    children, parents = told.counts("m"), told.counts("w")
-    parallel = told.counts("p", [1] * len(children))
+    children, parents = section.counts("m"), section.counts("w")
+    parallel = section.counts("p", [1] * len(children))
     if not len(children) == len(parents) == len(parallel):
-        raise told.wrong("m", "m, w and p have different numbers of levels")
-    tree = FatTree(children, parents, parallel, cables=told.word("cables", "destination", "source"))
-    return tree, _figures(told, tree.layers)
+        raise section.wrong("m", "m, w and p have different numbers of levels")
+    tree = FatTree(children, parents, parallel, cables=section.word("cables", "destination", "source"))
+    return tree, _figures(section, tree.layers)
 
 
-def _dragonfly(told: Told) -> tuple[Topology, _Figures]:
+def _dragonfly(section: JsonSection) -> tuple[Topology, _Figures]:
     from xsim_py.machine.dragonfly import Dragonfly
 
-    hosts, routers, links = (told.whole(key, least=1) for key in "pah")
-    between = told.whole("links_between_groups", 1, least=1)
-    groups = told.whole("groups", routers * links // between + 1, least=1)
+    hosts, routers, links = (section.integer(key, least=1) for key in "pah")
+    between = section.integer("links_between_groups", 1, least=1)
+    groups = section.integer("groups", routers * links // between + 1, least=1)
     if (groups - 1) * between > routers * links:
-        raise told.wrong("groups", f"{groups} is out of range: a group has {routers * links} links")
+        raise section.wrong("groups", f"{groups} is out of range: a group has {routers * links} links")
     dragonfly = Dragonfly(
         hosts,
         routers,
         links,
         groups=groups,
         between=between,
-        wiring=told.word("wiring", "relative", "absolute"),
-        routing=told.word("routing", "minimal", "valiant", "ecmp"),
+        wiring=section.word("wiring", "relative", "absolute"),
+        routing=section.word("routing", "minimal", "valiant", "ecmp"),
     )
-    return dragonfly, _figures(told, dragonfly.layers)
+    return dragonfly, _figures(section, dragonfly.layers)
 
 
-def _cascade(told: Told) -> tuple[Topology, _Figures]:
+def _cascade(section: JsonSection) -> tuple[Topology, _Figures]:
     from xsim_py.machine.dragonfly import Cascade
 
-    groups, chassis, blades = (told.whole(key, least=1) for key in ("groups", "chassis", "blades"))
+    groups, chassis, blades = (section.integer(key, least=1) for key in ("groups", "chassis", "blades"))
     if groups > blades:
-        raise told.wrong(
+        raise section.wrong(
             "groups",
             f"{groups} is out of range: blade j links to group j, so {blades} blades allow at most {blades} groups",
         )
     blue, black, green = (
-        told.whole(f"links_{key}", 1, least=1) for key in ("between_groups", "between_chassis", "in_chassis")
+        section.integer(f"links_{key}", 1, least=1) for key in ("between_groups", "between_chassis", "in_chassis")
     )
-    hosts = told.whole("nodes_per_blade", least=1)
+    hosts = section.integer("nodes_per_blade", least=1)
     cascade = Cascade(groups, chassis, blades, hosts, blue=blue, black=black, green=green)
-    figures = _figures(told, cascade.layers)
+    figures = _figures(section, cascade.layers)
     widths = cascade.widths or ()
     return cascade, [(bandwidth * width, latency) for (bandwidth, latency), width in zip(figures, widths, strict=True)]
 
 
-def _torus(told: Told) -> tuple[Topology, _Figures]:
+def _torus(section: JsonSection) -> tuple[Topology, _Figures]:
     from xsim_py.machine.torus import Torus
 
-    torus = Torus(told.counts("dims"), ties=told.word("ties", "up", "simgrid"))
-    figures = _figures(told, torus.layers)
-    port = told.values.get("port")
+    torus = Torus(section.counts("dims"), ties=section.word("ties", "up", "simgrid"))
+    figures = _figures(section, torus.layers)
+    port = section.values.get("port")
     if port is None:
-        return _with_doors(told, torus, figures, None)
-    section = _section(told.file, f"{told.at}port.", port)
-    return _with_doors(section, torus, figures, section.word("duplex", "full", "half"))
+        return _with_ports(section, torus, figures, None)
+    section = _section(section.file, f"{section.at}port.", port)
+    return _with_ports(section, torus, figures, section.word("duplex", "full", "half"))
 
 
-def _hyperx(told: Told) -> tuple[Topology, _Figures]:
+def _hyperx(section: JsonSection) -> tuple[Topology, _Figures]:
     from xsim_py.machine.hyperx import HyperX
 
-    dims = told.counts("dims")
-    parallel = told.counts("parallel", [1] * len(dims))
+    dims = section.counts("dims")
+    parallel = section.counts("parallel", [1] * len(dims))
     if len(parallel) != len(dims):
-        raise told.wrong("parallel", f"expected {len(dims)} numbers, one per dimension")
-    routing = told.word("routing", "dimension_order", "ecmp", "valiant")
-    hyperx = HyperX(dims, told.whole("hosts_per_router", 1, least=1), parallel, routing=routing)
-    return hyperx, _figures(told, hyperx.layers)
+        raise section.wrong("parallel", f"expected {len(dims)} numbers, one per dimension")
+    routing = section.word("routing", "dimension_order", "ecmp", "valiant")
+    hyperx = HyperX(dims, section.integer("hosts_per_router", 1, least=1), parallel, routing=routing)
+    return hyperx, _figures(section, hyperx.layers)
 
 
-def _switch(told: Told) -> tuple[Topology, _Figures]:
+def _switch(section: JsonSection) -> tuple[Topology, _Figures]:
     from xsim_py.machine import Switch
 
-    backbone = "backbone_Bps" in told.values
-    switch = Switch(told.whole("nodes", least=1), half=told.word("duplex", "full", "half") == "half", backbone=backbone)
-    figures = [(told.bandwidth("bandwidth_Bps"), told.number("latency_s", 0.0))]
+    backbone = "backbone_Bps" in section.values
+    switch = Switch(
+        section.integer("nodes", least=1), half=section.word("duplex", "full", "half") == "half", backbone=backbone
+    )
+    figures = [(section.bandwidth("bandwidth_Bps"), section.number("latency_s", 0.0))]
     if backbone:
-        figures.append((told.bandwidth("backbone_Bps"), told.number("backbone_latency_s", 0.0)))
-    return _with_doors(told, switch, figures, None)
+        figures.append((section.bandwidth("backbone_Bps"), section.number("backbone_latency_s", 0.0)))
+    return _with_ports(section, switch, figures, None)
 
 
-_KINDS: Final[dict[str, Callable[[Told], tuple[Any, _Figures]]]] = {
+_KINDS: Final[dict[str, Callable[[JsonSection], tuple[Any, _Figures]]]] = {
     "switch": _switch,
     "fat_tree": _fat_tree,
     "torus": _torus,

@@ -81,7 +81,7 @@ def add_ftco_parser(commands: Any) -> None:
     add(
         "--kill",
         action="append",
-        type=_death,
+        type=_failure_place,
         metavar="NODE[@STEP]",
         help="with --trace: fail this node, initially or in that step (repeatable)",
     )
@@ -178,7 +178,7 @@ def _table(summaries: Sequence[Summary]) -> Table:
     """Return the parameters in which configurations differ, and the means with their standard errors."""
     from xsim_py.report import Table
 
-    rows = [_telling(summary.configuration) for summary in summaries]
+    rows = [_parameters_of(summary.configuration) for summary in summaries]
     with_tree = [summary.configuration.has_tree for summary in summaries]
     always = ["nodes", *["tree"] * any(with_tree), *["algorithm"] * (not all(with_tree))]
     varying = [name for name in rows[0] if name in always or len({row[name] for row in rows}) > 1]
@@ -217,7 +217,7 @@ def _means(found: Sequence[Statistic | None], scale: float, *, with_errors: bool
     return [f"{mean:>{widths[0]}}{error:<{widths[1]}}" for mean, error in zip(left, right, strict=True)]
 
 
-def _telling(made: Configuration) -> dict[str, Any]:
+def _parameters_of(made: Configuration) -> dict[str, Any]:
     """Return a configuration's parameters, named like the options."""
     from xsim_py.ftco.options import rules_text
 
@@ -324,7 +324,7 @@ def _check_trace(made: Sequence[Configuration], args: Namespace) -> None:
         raise ConfigError(*problems)
 
 
-def _death(text: str) -> tuple[int, int]:
+def _failure_place(text: str) -> tuple[int, int]:
     """Return node and step of ``3@12``, or of ``3``, which has failed initially."""
     found = re.fullmatch(r"([0-9]{1,18})(?:@([0-9]{1,18}))?", text)
     if found is None:

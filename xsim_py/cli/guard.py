@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from xsim_py import vitals
 from xsim_py.crashes import CRASHES
 from xsim_py.process.descriptors.child_processes import descendants
-from xsim_py.process.output.simulator_descriptors import far_up
+from xsim_py.process.output.simulator_descriptors import high_number
 from xsim_py.vitals import TICK_S, Watch
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _LOST: Final = "unwritten output is lost"
 _KEPT: Final = "; use --isolation process to keep it and the other ranks"
 
 
-def go_on_in_a_child() -> None:
+def continue_in_child() -> None:
     """Return in a forked child of this process, which the parent guards; the parent never returns.
 
     Returns in this process, without a child, if a fork could do harm: if there are other threads, or much is loaded.
@@ -68,7 +68,7 @@ def go_on_in_a_child() -> None:
 def _pipe() -> tuple[int, int]:
     """Create a pipe whose writing end survives a program that closes descriptors, and never blocks."""
     reader, near = os.pipe()
-    writer = far_up(near)
+    writer = high_number(near)
     os.close(near)
     os.set_blocking(writer, False)
     return reader, writer
@@ -109,7 +109,7 @@ class _Guard:
         _, ended = os.waitpid(self._child, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, signal.SIG_IGN)
-        _end_left_behind()
+        _end_descendants()
         code = os.waitstatus_to_exitcode(ended)
         status = code if code >= 0 else 128 - code
         try:
@@ -151,7 +151,7 @@ class _Guard:
         interrupted = self._watch.interrupted
         self._verdict = 130 if interrupted else 4
         why = "interrupted" if interrupted else "the wall limit was reached"
-        _say(f"{why}, and {vitals.stuck(self._vitals.rank, stack)}; {_LOST}", stack)
+        _print_message(f"{why}, and {vitals.stuck(self._vitals.rank, stack)}; {_LOST}", stack)
         with suppress(ProcessLookupError):
             os.kill(self._child, signal.SIGKILL)
 
@@ -161,16 +161,16 @@ class _Guard:
         who = f"rank {self._vitals.rank}" if self._vitals.running and (stack or not said) else "the simulator"
         if code >= 0:
             if self._vitals.running:  # a rank does not end the process
-                _say(f"{who} exited the process with status {code}, bypassing Python; {_LOST}", stack)
+                _print_message(f"{who} exited the process with status {code}, bypassing Python; {_LOST}", stack)
                 code = code or 1
             return code
         number = -code
         name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
         if number in CRASHES:
             advice = _KEPT if who.startswith("rank") else ""
-            _say(f"{who} was killed by {name}; {_LOST}{advice}", stack)
+            _print_message(f"{who} was killed by {name}; {_LOST}{advice}", stack)
         elif number == signal.SIGKILL:
-            _say(f"killed by {name}, possibly out of memory", [])
+            _print_message(f"killed by {name}, possibly out of memory", [])
         else:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
@@ -184,19 +184,19 @@ def _reap_orphans(child: int) -> None:
             os.waitpid(ended.si_pid, 0)
 
 
-def _end_left_behind() -> None:
+def _end_descendants() -> None:
     """End the remaining processes of the run, if the system can list them, after a short grace period."""
     for number in (signal.SIGTERM, signal.SIGKILL):
-        for pid in _left_behind():
+        for pid in _descendants():
             with suppress(OSError):
                 os.kill(pid, number)
         until_s = time.monotonic() + _TIDY_S
-        while _left_behind() and time.monotonic() < until_s:
+        while _descendants() and time.monotonic() < until_s:
             time.sleep(0.002)
             _reap_orphans(0)
 
 
-def _left_behind() -> list[int]:
+def _descendants() -> list[int]:
     """Return the descendants of this process in its process group."""
     found = []
     with suppress(OSError):
@@ -220,7 +220,7 @@ def _read(answers: int, patience_s: float) -> str:
     return said
 
 
-def _say(what: str, stack: list[Frame]) -> None:
+def _print_message(what: str, stack: list[Frame]) -> None:
     """Print a message if possible; nothing else depends on it."""
     with suppress(Exception):
         print(vitals.with_place(f"xsim: {what}", stack), file=sys.stderr, flush=True)

@@ -100,7 +100,7 @@ def read_mpiexec(parser: Parser, words: Sequence[str], options: Sequence[Action]
 # --------------------------------------------------------------------------------------- options of the interpreter
 
 
-def begin_anew(args: Namespace) -> None:
+def restart_interpreter(args: Namespace) -> None:
     """Restart as another interpreter if the command needs options or variables that this one lacks."""
     line: Line = args.line
     if line.asks:

@@ -135,12 +135,12 @@ def run(args: Namespace) -> int:
     picture_view(args)
     simulate = load_simulator()
     from xsim_py.process.ranks.fiber import keep_idle
-    from xsim_py.process.ranks.memory import give_back_large_blocks
+    from xsim_py.process.ranks.memory import release_large_blocks
 
     if args.last:
         keep_idle()
         if args.ranks >= _MANY_RANKS:
-            give_back_large_blocks()
+            release_large_blocks()
     line = ProgressLine(sys.stderr, wanted=not args.quiet)
     sinks = [line.above(sys.stderr if args.json == "-" else sys.stdout), line.above(sys.stderr)]
     patient = [Patient(sink) for sink in sinks] if _to_files(args) else []
@@ -233,7 +233,7 @@ class _Reporter:
 
     def _write(self, result: Result) -> None:
         if self._args.command == "run" and (self._args.report is not None or self._args.out is not None):
-            result.take_origin(command=repeated_by("run", self._args.own, self._args.program))
+            result.set_origin(command=repeated_by("run", self._args.own, self._args.program))
         if self._args.json not in (None, "-"):
             result.to_json(self._args.json, tables=False)
         if self._args.out is not None:

@@ -130,12 +130,12 @@ def _measure(
         chunks += _chunks(place, configuration, own_seed, range(count), plain, in_turn=in_turn)
     found = _collect(chunks, cores() if jobs is None else jobs, progress)
     summaries = []
-    for part, (own_place, without_place) in zip(parts, places, strict=True):
+    for part, (own_place, omitted_values) in zip(parts, places, strict=True):
         measured = found[own_place]
         if len(measured) == 1:
             measured = np.repeat(measured, part.runs, axis=0)
         summaries.append(
-            summarise(part.configuration, seed, measured, found[without_place], overhead_s, in_turn=part.in_turn)
+            summarise(part.configuration, seed, measured, found[omitted_values], overhead_s, in_turn=part.in_turn)
         )
     return summaries
 

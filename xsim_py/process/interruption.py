@@ -135,7 +135,7 @@ def on_c_exit(function: Callable[[], None]) -> None:
     _on_c_exit[_real_pid()] = function
 
 
-def last_words(shards: Sequence[Shard]) -> tuple[Fiber | None, vitals.Frame | None]:
+def last_location(shards: Sequence[Shard]) -> tuple[Fiber | None, vitals.Frame | None]:
     """Return the running fiber and its source location; end lines printed without a newline."""
     vitals.mine.running = 0
     fiber, frame = current.fiber, vitals.innermost()
@@ -149,7 +149,7 @@ def last_words(shards: Sequence[Shard]) -> tuple[Fiber | None, vitals.Frame | No
 
 def _report_exit(shards: Sequence[Shard], stderr: TextIO) -> None:
     with suppress(Exception):  # or this process would not end
-        fiber, frame = last_words(shards)
+        fiber, frame = last_location(shards)
         for shard in shards:
             if shard.number:
                 shards[0].output.add(shard.output.take(far=False))

@@ -124,7 +124,7 @@ def _ended_thread(error: BaseException) -> None:
         leave(1, _message(error), job=True)
 
 
-threads.unhandled_by(_ended_thread)
+threads.at_thread_error(_ended_thread)
 
 
 def _run_atexit(functions: list[tuple[Callable[..., Any], Any, Any]]) -> None:
@@ -202,7 +202,7 @@ def leave(status: int, message: str, *, job: bool = False) -> NoReturn:
     fiber.sync()
     fiber.greenlet = getcurrent()
     _die(rank, fiber.clock_ps, status, message, job=job)
-    fiber.give_up()
+    fiber.yield_forever()
     raise AssertionError("a rank that has ended was resumed")
 
 

@@ -97,7 +97,7 @@ class Chart:
                 figure.axes[0], title=self.title, x=self.x_label, y=self.y_label, loc="center", fontweight="bold"
             )
         else:
-            look.entitle(figure.suptitle, self.title, fontweight="bold")
+            look.set_title(figure.suptitle, self.title, fontweight="bold")
             across = _across(len(panels), figure.get_size_inches()[0], look)
             for axes in figure.axes[-across:]:
                 axes.set_xlabel(look.labels[0] or self.x_label, color=INK)
@@ -116,7 +116,7 @@ class Chart:
             _set_scale(axes, axes.xaxis, self.x_scale, places, self.ruler)
         _set_scale(axes, axes.yaxis, self.y_scale, [y for line in self.lines for y in line.y], PLAIN)
 
-    def without_place(self) -> int:
+    def omitted_values(self) -> int:
         """Return the number of points that a logarithmic axis cannot show."""
         return sum(len(line.x) - len(self._points(line)) for line in self.lines)
 

@@ -137,7 +137,7 @@ class Comparison:
         if panels == 2:
             self._draw_lines(axes[1], look)
             add_legend(figure, axes[1].get_legend_handles_labels()[0], look)
-        look.entitle(figure.suptitle, self.title, fontweight="bold")
+        look.set_title(figure.suptitle, self.title, fontweight="bold")
 
     def _draw_bars(self, axes: Axes, look: Look) -> None:
         """Draw the virtual times at the largest rank count, with the value next to each bar."""

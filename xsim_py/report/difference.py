@@ -52,7 +52,7 @@ def differences(one: TracedRun, other: TracedRun, *, start: str) -> list[Differe
 
     The list is empty if the runs agree. File names are relative to the directory `start`.
     """
-    found = [*_doings(one.result, other.result, start), *_outputs(one.printed, other.printed)]
+    found = [*_first_event_difference(one.result, other.result, start), *_outputs(one.printed, other.printed)]
     ends = tuple(_ending(each.result) for each in (one, other))
     if ends[0] != ends[1]:
         found.append(Difference("the end of the run", (ends[0], ends[1])))
@@ -69,7 +69,7 @@ def _ending(result: Result) -> str:
 # ------------------------------------------------------------------------------------------- calls and messages
 
 
-def _doings(one: Result, other: Result, start: str) -> Iterator[Difference]:
+def _first_event_difference(one: Result, other: Result, start: str) -> Iterator[Difference]:
     calls = [_by_rank(_traced(result).spans, "rank") for result in (one, other)]
     messages = [_by_rank(_traced(result).messages, "source") for result in (one, other)]
     candidates = [(found, False) for found in _candidates(calls, _when_called)]

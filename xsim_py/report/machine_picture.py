@@ -91,7 +91,7 @@ def draw_machine(machine: MachinePicture, target: str | Path | None = None, *, l
 
 def _compose(machine: MachinePicture, figure: Figure, look: Look) -> None:
     axes: Any = figure.subplots()
-    look.entitle(axes.set_title, machine.title, loc="left")
+    look.set_title(axes.set_title, machine.title, loc="left")
     _draw_links(axes, [(machine.places[a], machine.places[b]) for a, b in machine.links], machine.loads)
     room = math.prod(figure.get_size_inches()) / _USUAL_AREA
     for is_node, marker, colour, size in ((True, "o", COLOURS[0], 18), (False, "s", COLOURS[1], 34)):

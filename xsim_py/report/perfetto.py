@@ -95,12 +95,12 @@ class _Calls(NamedTuple):
     starts: list[int]
     ends: list[int]
 
-    def sending(self, time_ps: int) -> int | None:
+    def send_time(self, time_ps: int) -> int | None:
         """Return a send time, moved into the last call that had begun by then."""
         place = bisect_right(self.starts, time_ps) - 1
         return None if place < 0 else self._inside(place, time_ps)
 
-    def taking(self, time_ps: int) -> int | None:
+    def receive_time(self, time_ps: int) -> int | None:
         """Return a receive time, moved into the first call that had not ended by then."""
         place = bisect_left(self.ends, time_ps)
         return None if place == len(self.ends) else self._inside(place, time_ps)
@@ -165,10 +165,10 @@ class _Export:
         """Yield the arrow of a message that was received."""
         if message.taken_ps is None or message.arrival_ps is None:
             return
-        start_ps = self._calls[message.source].sending(message.sent_ps) if message.source in self._calls else None
+        start_ps = self._calls[message.source].send_time(message.sent_ps) if message.source in self._calls else None
         end_ps = None
         if message.dest in self._calls:
-            end_ps = self._calls[message.dest].taking(max(message.arrival_ps, message.taken_ps))
+            end_ps = self._calls[message.dest].receive_time(max(message.arrival_ps, message.taken_ps))
         if start_ps is None or end_ps is None:
             return
         what = {"name": message.call or "message", "cat": "message", "id": number}

@@ -159,7 +159,7 @@ class Result:
         self.choices: list[MadeChoice] = []
         self.polls = False
 
-    def take_trace(self, trace: Trace | None) -> None:
+    def set_trace(self, trace: Trace | None) -> None:
         """Take the recorded trace, and derive the table ``waits`` from it."""
         self.trace = trace
         if trace is not None:
@@ -175,12 +175,12 @@ class Result:
         told = self._origin.items()
         return {name: each if isinstance(each, str) else yaml_text(each) for name, each in told}
 
-    def take_origin(self, *, command: str | None = None, machine: Mapping[str, Any] | None = None) -> None:
+    def set_origin(self, *, command: str | None = None, machine: Mapping[str, Any] | None = None) -> None:
         """Take the given parts of the run's origin."""
         given: dict[str, Any] = {"command": command, "machine": machine}
         self._origin |= {name: each for name, each in given.items() if each is not None}
 
-    def take_findings(self, findings: Iterable[Finding]) -> None:
+    def set_findings(self, findings: Iterable[Finding]) -> None:
         """Take the findings of the checks, which override other exit statuses."""
         if self.is_checked:  # earlier ones no longer count
             self.exit_status = self.summary["exit_status"] = self._unchecked_status

@@ -131,14 +131,14 @@ class Timeline:
         grids = np.zeros((len(self._calls) + 2, rows, bins))
         for kind in range(len(self._calls)):
             chosen = self._kinds == kind
-            self._pour(grids[kind], self._ranks[chosen] // each, self._starts[chosen], self._stops[chosen])
-        self._pour(grids[-2], self._lives[:, 0].astype(int) // each, self._lives[:, 1], self._lives[:, 2])
+            self._add_intervals(grids[kind], self._ranks[chosen] // each, self._starts[chosen], self._stops[chosen])
+        self._add_intervals(grids[-2], self._lives[:, 0].astype(int) // each, self._lives[:, 1], self._lives[:, 2])
         grids[-2] -= grids[:-2].sum(axis=0)
         members = np.bincount(np.arange(self._size) // each)
         grids[-1] = members[:, np.newaxis] - grids[:-1].sum(axis=0)
         return grids
 
-    def _pour(self, grid: NDArray[Any], rows: NDArray[Any], starts: NDArray[Any], stops: NDArray[Any]) -> None:
+    def _add_intervals(self, grid: NDArray[Any], rows: NDArray[Any], starts: NDArray[Any], stops: NDArray[Any]) -> None:
         """Add intervals to the time slices that they overlap, in units of slices."""
         bins = grid.shape[1]
         length_ps = self._end_ps - self._since_ps

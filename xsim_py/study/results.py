@@ -401,7 +401,7 @@ class StudyResults:
                     with atomic_path(folder / plot.file, follow=False) as path:
                         chart.draw(path, look=look)
                     self.written.append(folder / plot.file)
-                    self.remarks += _remarks(plot.file, chart.without_place())
+                    self.remarks += _remarks(plot.file, chart.omitted_values())
             except ConfigError as error:
                 self.not_drawn = str(error)
 

@@ -136,7 +136,7 @@ class Body(FoundInRanks):
             while error.__traceback__ is not None and error.__traceback__.tb_frame.f_code.co_filename == _STACKS:
                 error.__traceback__ = error.__traceback__.tb_next
             self.raised.append(Raised(fiber.clock_ps, fiber.rank.number, error, when))
-            fiber.rank.shard.control.breaks_off(fiber.rank.number)
+            fiber.rank.shard.control.note_interruption(fiber.rank.number)
             if len(self.raised) == 1:
                 self._debug(error)
                 self._limit_wait(fiber, error)

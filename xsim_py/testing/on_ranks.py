@@ -13,7 +13,7 @@ import pytest
 
 from xsim_py.errors import ConfigError
 from xsim_py.outcome import never_came_warnings
-from xsim_py.process.python.watchers import let_coverage_tell_ranks_apart
+from xsim_py.process.python.watchers import separate_coverage_stacks
 from xsim_py.run import simulate
 from xsim_py.units import format_time, spans
 
@@ -84,7 +84,7 @@ def _run(item: Any, ranks: int, options: dict[str, Any], snapshot: Snapshot) -> 
     body = Body(item, _inside(item), snapshot, int(options.get("seed", 0)))
     if UNTIL in item.stash:
         options = {"wall_limit": max(item.stash[UNTIL] - monotonic(), _LEAST_S), **options}
-    let_coverage_tell_ranks_apart()
+    separate_coverage_stacks()
     try:
         result = simulate(body, ranks=ranks, label=ranks > 1, **options)
     except ConfigError as error:

@@ -23,7 +23,7 @@ _NOT_THE_PROGRAM = ("_pytest", "_hypothesis_globals")
 def isolate_state() -> None:
     """Make the state private to the running rank, and allow pytest's other shared state."""
     rank = current.rank()
-    shared_state.leave_out(*_NOT_THE_PROGRAM)
+    shared_state.ignore_packages(*_NOT_THE_PROGRAM)
     private_state.touch(rank, "what pytest keeps", private_state.Setting(_get, _set))
 
 

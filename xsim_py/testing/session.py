@@ -28,7 +28,7 @@ from xsim_py.errors import ConfigError
 from xsim_py.findings import by_place
 from xsim_py.outcome import never_came_warnings
 from xsim_py.process.programs.called_functions import FoundInRanks
-from xsim_py.process.python.watchers import let_coverage_tell_ranks_apart
+from xsim_py.process.python.watchers import separate_coverage_stacks
 from xsim_py.process.ranks import current
 from xsim_py.run import simulate
 from xsim_py.units import spans
@@ -148,7 +148,7 @@ class SessionJob:
         """Record the report of one phase of a test on one rank."""
         self._tests[report.nodeid].reports.setdefault(rank, []).append(report)
         if not report.passed:
-            _control().breaks_off(rank)
+            _control().note_interruption(rank)
 
     def finished(self, rank: int, test: str) -> None:
         """Record that a rank has finished a test."""
@@ -398,7 +398,7 @@ class Controller:
         self._session = session
         done: set[str] = set()
         never_came: dict[str, str] | None = None
-        let_coverage_tell_ranks_apart()
+        separate_coverage_stacks()
         while True:
             job = SessionJob(self, self._ranks, done)
             try:

@@ -12,7 +12,7 @@ import pytest
 from xsim_py import simulate
 from xsim_py.atomic_files import moved
 from xsim_py.errors import NO_ROOM
-from xsim_py.process.output.simulator_descriptors import Apart, apart, kept_apart
+from xsim_py.process.output.simulator_descriptors import SeparateStream, apart, separate_streams
 
 CALLER = """\
 import sys
@@ -71,7 +71,7 @@ def test_other_streams_are_left_as_they_are(tmp_path: Path):
     with (tmp_path / "out").open("w") as file:
         for stream in (io.StringIO(), file):
             assert apart(stream) is stream
-            with kept_apart(stream) as (same,):
+            with separate_streams(stream) as (same,):
                 assert same is stream
             assert not stream.closed
 
@@ -91,11 +91,11 @@ def test_what_stands_before_a_standard_stream_stays():
 def test_a_stream_is_apart_for_a_while():
     with open(1, "w", closefd=False) as stream:
         stream.reconfigure(write_through=True)  # as Python does with `-u`
-        with kept_apart(stream, stream) as (own, same):
+        with separate_streams(stream, stream) as (own, same):
             assert same is own
             assert moved == {1: own.fileno()}
             assert own.line_buffering
-            assert isinstance(own, Apart)
+            assert isinstance(own, SeparateStream)
             assert own.stands_for == 1
             assert own.fileno() > 256  # where a daemon does not close it
         assert own.closed

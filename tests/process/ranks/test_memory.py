@@ -8,7 +8,7 @@ from xsim_py import simulate
 
 PROGRAM = """
 import os
-from xsim_py.process.ranks.memory import give_back_large_blocks
+from xsim_py.process.ranks.memory import release_large_blocks
 
 def resident_bytes():
     with open("/proc/self/statm") as file:
@@ -33,7 +33,7 @@ def kept_mib(call: str) -> int:
 
 
 def test_large_blocks_are_given_back():
-    assert kept_mib("give_back_large_blocks()") < 8
+    assert kept_mib("release_large_blocks()") < 8
     assert kept_mib("") > 32  # else it could be left out
 
 

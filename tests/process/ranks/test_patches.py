@@ -6,7 +6,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from xsim_py.process.ranks import current, patches
-from xsim_py.process.ranks.patches import Around, Patches, in_ranks, watched, with_real
+from xsim_py.process.ranks.patches import Patches, Wrapper, in_ranks, watched, with_real
 
 
 class Base:
@@ -73,8 +73,8 @@ def test_what_is_not_there_is_left_out(module, monkeypatch):
             (
                 ("sched.scheduler", "real", {"number": 8}),
                 ("patched_here.Missing.inner", "real", {"number": 8}),
-                ("patched_here", "real", {"missing": 8, "absent": Around(lambda real: real)}),
-                ("patched_here.Base", "real", {"missing": Around(lambda real: real)}),
+                ("patched_here", "real", {"missing": 8, "absent": Wrapper(lambda real: real)}),
+                ("patched_here.Base", "real", {"missing": Wrapper(lambda real: real)}),
             )
         )
         assert not hasattr(module, "missing")
@@ -103,7 +103,7 @@ def test_methods_of_classes_and_functions_in_them_come_back_as_what_they_were():
 def test_the_last_that_was_replaced_comes_back_first(module):
     with Patches() as run:
         run.install(
-            (("patched_here", "real", {"number": 8}), ("patched_here", "real", {"number": Around(int.__add__, 1)}))
+            (("patched_here", "real", {"number": 8}), ("patched_here", "real", {"number": Wrapper(int.__add__, 1)}))
         )
         assert module.number == 9
         run.at_end(lambda: seen.append(module.number))

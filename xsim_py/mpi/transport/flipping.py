@@ -11,7 +11,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.ranks.exposed import flip_exposed
-from xsim_py.process.ranks.fiber import go_past_stop, stop_at
+from xsim_py.process.ranks.fiber import continue_after_stop, stop_at
 from xsim_py.rng import stream
 
 from .fabric import Fabric
@@ -76,7 +76,7 @@ class FlippingFabric(Fabric):
 
     def _flip_array(self, rank: Rank, flip: Flip) -> None:
         """Flip a bit of an array when the rank's clock has reached that time, in any state of the rank."""
-        go_past_stop(rank)
+        continue_after_stop(rank)
         if rank.exit_status is None:
             found = flip_exposed(rank, flip.array, flip.bit, stream(self.seed, "flip", flip.number))
             if found is not None:

@@ -12,7 +12,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.lifecycle import kill
-from xsim_py.process.ranks.fiber import go_past_stop, hang, stop_at
+from xsim_py.process.ranks.fiber import continue_after_stop, hang, stop_at
 
 from .fabric import Fabric
 from .message import HungProcess
@@ -55,7 +55,7 @@ class HangingFabric(Fabric):
         """Begin the hang of a rank; an event handler."""
         if rank.exit_status is not None or self.shard.defer_for_all(partial(self._hang, rank), what):
             return
-        go_past_stop(rank)
+        continue_after_stop(rank)
         hang(rank, what.for_ps)
         until_ps = what.time_ps + what.for_ps
         self.shard.processor().pause(rank, what.time_ps, until_ps)

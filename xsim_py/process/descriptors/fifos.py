@@ -65,7 +65,7 @@ def _tell(fiber: Fiber, place: int, what: int, amount: int) -> None:
     sockets.tell(fiber, partial(_note, place, fiber.rank.number, what, amount))
 
 
-def tell_made(fiber: Fiber, path: Any, *, found: bool) -> None:
+def notify_created(fiber: Fiber, path: Any, *, found: bool) -> None:
     """Notify all ranks that one has created a FIFO, or found an existing one."""
     global expected
     expected = True
@@ -164,7 +164,7 @@ class FifoEnd:
         waits.until(fiber, ready, None, f"waits for {what} a FIFO")
 
 
-def tell_closed(fiber: Fiber, end: pipes.End) -> None:
+def notify_closed(fiber: Fiber, end: pipes.End) -> None:
     """Notify all ranks that one has closed its end."""
     if end.fifo is not None:
         _tell(fiber, end.fifo.place, end.fifo.side, -1)

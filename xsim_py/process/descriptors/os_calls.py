@@ -23,7 +23,7 @@ from xsim_py.process.output import standard_descriptors
 from xsim_py.process.output.collector import RankInput, RankStream, finish_lines
 from xsim_py.process.output.standard_descriptors import virtual_descriptors
 from xsim_py.process.ranks import current
-from xsim_py.process.ranks.patches import Around, Patches, Table
+from xsim_py.process.ranks.patches import Patches, Table, Wrapper
 
 from . import fifos, file_locks, pipes, polls, semaphores, sockets
 
@@ -108,7 +108,7 @@ def _forget_pipe(fiber: Fiber, fd: int) -> None:
     if end is not None:
         pipes.forget(fd)
         if end not in pipes.ends.values():
-            fifos.tell_closed(fiber, end)
+            fifos.notify_closed(fiber, end)
         pipes.wake_waiters(fiber, end)
 
 
@@ -116,7 +116,7 @@ def _closerange(fd_low: int, fd_high: int, /) -> None:
     fiber = current.here()
     if fiber is not None:
         for number in sorted(virtual_descriptors):
-            if fd_low <= number < fd_high and (number in standard_descriptors.STANDARD or _is_mine(fiber, number)):
+            if fd_low <= number < fd_high and (number in standard_descriptors.STANDARD or _is_simulated(fiber, number)):
                 try:
                     _close(number)
                 except OSError:
@@ -125,7 +125,7 @@ def _closerange(fd_low: int, fd_high: int, /) -> None:
     _before["closerange"](fd_low, fd_high)
 
 
-def _is_mine(fiber: Fiber, number: int) -> bool:
+def _is_simulated(fiber: Fiber, number: int) -> bool:
     return number in pipes.ends or standard_descriptors.stream_of(fiber.rank, number) is not None
 
 
@@ -218,7 +218,7 @@ def _mkfifo(path: Any, mode: int = 0o666, *, dir_fd: Any = None) -> None:
         found = False
     finally:
         if fiber is not None and _is_fifo(path):
-            fifos.tell_made(fiber, path, found=found)
+            fifos.notify_created(fiber, path, found=found)
 
 
 def _is_fifo(path: Any) -> bool:
@@ -237,7 +237,7 @@ def _os_open(path: Any, flags: int, mode: int = 0o777, *, dir_fd: Any = None) ->
 
 def _open(file: Any, mode: Any = "r", *rest: Any, **named: Any) -> Any:
     if file.__class__ is int:
-        if file in virtual_descriptors and (fiber := current.here()) is not None and _is_mine(fiber, file):
+        if file in virtual_descriptors and (fiber := current.here()) is not None and _is_simulated(fiber, file):
             return _opened(fiber, file, file, mode, *rest, **named)
     elif fifos.expected and (fiber := current.here()) is not None and _is_fifo(file):
         number = fifos.open_fifo(fiber, file, flags_of(mode) & ~os.O_EXCL)
@@ -394,7 +394,7 @@ def _noted(real: Any, name: str, function: Callable[..., Any]) -> Callable[..., 
     return _Plain(function, name.rpartition(".")[2])
 
 
-def _with_ours(defaults: tuple[Any, ...]) -> tuple[Any, ...]:
+def _with_simulated_pipes(defaults: tuple[Any, ...]) -> tuple[Any, ...]:
     """Make pipes of `multiprocessing` use our functions, even if it was imported before the run."""
     ours = {_before[name]: getattr(os, name) for name in ("read", "write", "close")}
     return tuple(ours.get(each, each) for each in defaults)
@@ -402,21 +402,21 @@ def _with_ours(defaults: tuple[Any, ...]) -> tuple[Any, ...]:
 
 _OWN = "virtual: pipes and descriptors 0 to 2; others are real"
 PATCHED: Table = (
-    ("sys", "private: empty except on rank 0", {"stdin": Around(RankInput)}),
+    ("sys", "private: empty except on rank 0", {"stdin": Wrapper(RankInput)}),
     (
         "sys",
         "private: in virtual-time order",
-        {name: Around(partial(RankStream, at)) for at, name in enumerate(("stdout", "stderr"))},
+        {name: Wrapper(partial(RankStream, at)) for at, name in enumerate(("stdout", "stderr"))},
     ),
-    ("os", _OWN, {name: Around(_noted, name, function) for name, function in _FUNCTIONS.items()}),
+    ("os", _OWN, {name: Wrapper(_noted, name, function) for name, function in _FUNCTIONS.items()}),
     *(
-        (f"multiprocessing.connection.Connection.{name}", _OWN, {"__defaults__": Around(_with_ours)})
+        (f"multiprocessing.connection.Connection.{name}", _OWN, {"__defaults__": Wrapper(_with_simulated_pipes)})
         for name in ("_recv", "_send", "_close")
     ),
-    ("os", _OWN, {"open": Around(_noted, "os.open", _os_open)}),
-    ("fcntl", _OWN, {"fcntl": Around(_noted, "fcntl", _fcntl)}),
-    ("builtins", _OWN, {"open": Around(_noted, "open", _open)}),
-    ("io", _OWN, {"open": Around(lambda _: builtins.open)}),
+    ("os", _OWN, {"open": Wrapper(_noted, "os.open", _os_open)}),
+    ("fcntl", _OWN, {"fcntl": Wrapper(_noted, "fcntl", _fcntl)}),
+    ("builtins", _OWN, {"open": Wrapper(_noted, "open", _open)}),
+    ("io", _OWN, {"open": Wrapper(lambda _: builtins.open)}),
     ("socket.socket", "virtual: a real socket that waits in virtual time", {"detach": _detach}),
 )
 

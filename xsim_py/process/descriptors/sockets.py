@@ -15,7 +15,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.ranks import current
-from xsim_py.process.ranks.patches import Around, Table
+from xsim_py.process.ranks.patches import Table, Wrapper
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
@@ -46,7 +46,7 @@ def attach(shard: Shard) -> None:
     waiting: list[Fiber] = []
     shard.socket_waiters = waiting
 
-    def look_again(first: Callable[[Shard], None] | None) -> None:
+    def recheck(first: Callable[[Shard], None] | None) -> None:
         if first is not None:
             first(shard)
         if shard.number != 0:
@@ -59,7 +59,7 @@ def attach(shard: Shard) -> None:
                 fiber.clock_ps = max(fiber.clock_ps, shard.kernel.now_ps)
                 fiber.resume()
 
-    shard.handlers[_HANDLER] = look_again
+    shard.handlers[_HANDLER] = recheck
 
 
 def tell(fiber: Fiber, first: Callable[[Shard], None] | None = None) -> None:
@@ -112,7 +112,7 @@ def _send_all(self: socket.socket, data: Any, flags: int = 0) -> None:
 _real_send_all = socket.socket.sendall
 
 
-_WRAPPED = {name: Around(_wrap, name) for name in (*_READING, *_WRITING, *_TELLING)}
+_WRAPPED = {name: Wrapper(_wrap, name) for name in (*_READING, *_WRITING, *_TELLING)}
 PATCHED: Table = (
     ("socket.socket", "virtual: a real socket that waits in virtual time", {**_WRAPPED, "sendall": _send_all}),
 )

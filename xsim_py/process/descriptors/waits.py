@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.ranks.fiber import Fiber, Parked
-from xsim_py.process.ranks.queues import give_way, is_shared, sync_threads
+from xsim_py.process.ranks.queues import is_shared, sync_threads, yield_to_threads
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
@@ -98,13 +98,13 @@ def until(
     while not found and (until_ps is None or fiber.clock_ps < until_ps):
         wait = None if really is None else really()
         if wait is not None:
-            return _wait_really(fiber, wait, until_ps)
+            return _wait_on_host(fiber, wait, until_ps)
         _pause(fiber, until_ps, what)
         found = ready()
     return found
 
 
-def _wait_really(fiber: Fiber, really: Callable[[float | None], Any], until_ps: int | None) -> Any:
+def _wait_on_host(fiber: Fiber, really: Callable[[float | None], Any], until_ps: int | None) -> Any:
     """Wait for a child process on the wall clock, which takes virtual time only if the timeout expires."""
     if not is_shared(fiber.rank):
         left_ps = 0 if until_ps is None else until_ps - fiber.clock_ps
@@ -121,7 +121,7 @@ def _wait_really(fiber: Fiber, really: Callable[[float | None], Any], until_ps: 
         if slices[0] > _PATIENT_SLICES:
             fiber.sleep(round(_SLICE_S * 10**12))
         elif not found:
-            give_way(fiber)
+            yield_to_threads(fiber)
     return found
 
 

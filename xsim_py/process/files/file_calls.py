@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from xsim_py.code_origin import PACKAGE, is_installed
 from xsim_py.process.ranks import current
-from xsim_py.process.ranks.patches import Around, Patches, Table
+from xsim_py.process.ranks.patches import Patches, Table, Wrapper
 
 from . import virtual_files
 from .open_files import StorageFile, check_text, flags_of, no_real_file, of_descriptor, open_file
@@ -54,12 +54,12 @@ def _place(path: Any) -> str | None:
     if not text.startswith("/"):
         text = os.path.join(_getcwd(), text)
     # The frames last: walking through them takes far longer than comparing a path.
-    if not storage.serves(text) or _is_pythons_own(sys._getframe(2)):
+    if not storage.serves(text) or _is_import_machinery(sys._getframe(2)):
         return None
     return text
 
 
-def _is_pythons_own(frame: FrameType | None) -> bool:
+def _is_import_machinery(frame: FrameType | None) -> bool:
     """Return True if a call is part of an installed package's import, or looks up source lines."""
     imported = ""
     while frame is not None:
@@ -476,7 +476,7 @@ def _unlinking(method: Function) -> Function:
     return lambda self: method(self, unlink=os.unlink)
 
 
-def _taken_by_class(real: Function) -> Any:
+def _as_class_attribute(real: Function) -> Any:
     """Return the replacement of a function that is a class attribute but not a method."""
     return staticmethod(_taken.get(id(real), real))
 
@@ -484,16 +484,16 @@ def _taken_by_class(real: Function) -> Any:
 _STORED = "virtual: on the simulated storage; real elsewhere"
 _PLAIN = "real: through functions of os"
 PATCHED: Table = (
-    ("os", _STORED, {name: Around(_take, name, virtual) for name, virtual in _virtual.items()}),
-    ("builtins", _STORED, {"open": Around(_take, "open", open_)}),
-    ("os", _STORED, {"open": Around(_take, "os.open", _os_open)}),
-    ("os.path", _STORED, {"realpath": Around(_take, "realpath", _realpath)}),
+    ("os", _STORED, {name: Wrapper(_take, name, virtual) for name, virtual in _virtual.items()}),
+    ("builtins", _STORED, {"open": Wrapper(_take, "open", open_)}),
+    ("os", _STORED, {"open": Wrapper(_take, "os.open", _os_open)}),
+    ("os.path", _STORED, {"realpath": Wrapper(_take, "realpath", _realpath)}),
     ("io", _STORED, {"open": open_}),
     # The patterns of pathlib, since Python 3.13.
-    ("glob._StringGlobber", _STORED, dict.fromkeys(("lstat", "scandir"), Around(_taken_by_class))),
+    ("glob._StringGlobber", _STORED, dict.fromkeys(("lstat", "scandir"), Wrapper(_as_class_attribute))),
     ("shutil", _PLAIN, {"_use_fd_functions": False}),
     ("tempfile", _PLAIN, {"_O_TMPFILE_WORKS": False}),
-    ("tempfile._TemporaryFileCloser", _PLAIN, {"cleanup": Around(_unlinking), "close": Around(_unlinking)}),
+    ("tempfile._TemporaryFileCloser", _PLAIN, {"cleanup": Wrapper(_unlinking), "close": Wrapper(_unlinking)}),
 )
 
 

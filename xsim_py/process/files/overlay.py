@@ -212,7 +212,7 @@ class Overlay:
         known = self.base.stat(place)
         return 0 if known is None else stat.S_IFMT(known.st_mode)
 
-    def _must(self, path: str, *, follow: bool = True) -> tuple[str, Entry | os.stat_result]:
+    def _required_inode(self, path: str, *, follow: bool = True) -> tuple[str, Entry | os.stat_result]:
         place = self.resolve(path, follow=follow)
         found = self._find(place)
         if found is None:
@@ -235,7 +235,7 @@ class Overlay:
         folder, _, name = place.rpartition("/")
         self._below.setdefault(folder or "/", {})[name] = None
 
-    def _take_away(self, place: str) -> None:
+    def _detach(self, place: str) -> None:
         entry = self._entries.get(place)
         if isinstance(entry, Inode):
             entry.named = False
@@ -381,7 +381,7 @@ class Overlay:
 
     def stat(self, path: str, follow: bool = True) -> os.stat_result:
         """Return the status of a file, as `os.stat` does, or `os.lstat`."""
-        _, found = self._must(path, follow=follow)
+        _, found = self._required_inode(path, follow=follow)
         return self._stat(found, self.size(found.number) if isinstance(found, Inode) else 0)
 
     def _stat(self, found: Entry | os.stat_result, size: int) -> os.stat_result:
@@ -419,7 +419,7 @@ class Overlay:
         return place, known is not None and stat.S_ISDIR(known.st_mode)
 
     def _folder(self, path: str) -> str:
-        place, _ = self._must(path)
+        place, _ = self._required_inode(path)
         if self._kind(place) != stat.S_IFDIR:
             _refuse(errno.ENOTDIR, path)
         return place
@@ -431,7 +431,7 @@ class Overlay:
     def access(self, path: str, mode: int) -> bool:
         """Return True if access to a file is allowed, as `os.access` does; files made by the run are accessible."""
         try:
-            place, found = self._must(path)
+            place, found = self._required_inode(path)
         except OSError:
             return False
         if isinstance(found, os.stat_result) or (isinstance(found, Inode) and not found.changed):
@@ -440,7 +440,7 @@ class Overlay:
 
     def readlink(self, path: str) -> str:
         """Return the target of a link, as `os.readlink` does."""
-        place, _ = self._must(path, follow=False)
+        place, _ = self._required_inode(path, follow=False)
         target = self._link(place)
         if target is None:
             _refuse(errno.EINVAL, path)
@@ -450,11 +450,11 @@ class Overlay:
 
     def remove(self, path: str) -> None:
         """Remove a file, as `os.remove` does."""
-        place, _ = self._must(path, follow=False)
+        place, _ = self._required_inode(path, follow=False)
         if self._kind(place) == stat.S_IFDIR:
             _refuse(errno.EISDIR, path)
         self._check_folder(place, path, os.W_OK)
-        self._take_away(place)
+        self._detach(place)
 
     def mkdir(self, path: str, mode: int | None) -> None:
         """Create a directory, as `os.mkdir` does."""
@@ -475,13 +475,13 @@ class Overlay:
 
     def rmdir(self, path: str) -> None:
         """Remove an empty directory, as `os.rmdir` does."""
-        place, _ = self._must(path, follow=False)
+        place, _ = self._required_inode(path, follow=False)
         if self._kind(place) != stat.S_IFDIR:
             _refuse(errno.ENOTDIR, path)
         if self.names(place):
             _refuse(errno.ENOTEMPTY, path)
         self._check_folder(place, path, os.W_OK)
-        self._take_away(place)
+        self._detach(place)
 
     def rename(self, old: str, new: str) -> None:
         """Rename a file or directory, as `os.replace` does."""
@@ -502,7 +502,7 @@ class Overlay:
         if kinds[0] != stat.S_IFDIR and kinds[1] == stat.S_IFDIR:
             _refuse(errno.EISDIR, new)
         if kinds[1]:
-            self._take_away(target)
+            self._detach(target)
         self._move(source, target)
 
     def _move(self, source: str, target: str) -> None:
@@ -519,12 +519,12 @@ class Overlay:
             assert isinstance(found, Inode | SymbolicLink)
             entry = found
         if isinstance(entry, Inode):
-            self._take_over(entry)
+            self._copy_up(entry)
             entry.opened[-1] = 1  # keeps it while it has no name
         self._put(target, entry)
         for name, _ in inside:
             self._move(f"{source}/{name}", f"{target}/{name}")
-        self._take_away(source)
+        self._detach(source)
         if isinstance(entry, Inode):
             entry.named = True
             del entry.opened[-1]
@@ -547,7 +547,7 @@ class Overlay:
 
     def _changeable(self, path: str) -> Inode | Folder:
         """Return the entry of a file or directory whose attributes are about to change."""
-        place, found = self._must(path)
+        place, found = self._required_inode(path)
         if isinstance(found, os.stat_result):
             if not self.base.allows(place, os.W_OK):
                 _refuse(errno.EPERM, path)
@@ -558,10 +558,10 @@ class Overlay:
                 self._put(place, found)
         assert isinstance(found, Inode | Folder)
         if isinstance(found, Inode):
-            self._take_over(found)
+            self._copy_up(found)
         return found
 
-    def _take_over(self, inode: Inode) -> None:
+    def _copy_up(self, inode: Inode) -> None:
         """Copy a host file's contents into the overlay, keeping its time."""
         time_ps = inode.time_ps
         self._held(inode.number)

@@ -106,7 +106,7 @@ class Server:
         """Drop a failed rank's pending requests; a partial write stays."""
         self._queue = deque(request for request in self._queue if request.rank != rank)
         if self._serving is not None and self._serving.rank == rank:
-            self._cut_short(now_ps)
+            self._interrupt_current(now_ps)
         self.overlay.died(rank)
         self._serve(now_ps)
 
@@ -114,7 +114,7 @@ class Server:
         """Stop the server: all ranks have ended or failed."""
         self._queue.clear()
         if self._serving is not None:
-            self._cut_short(now_ps)
+            self._interrupt_current(now_ps)
         self.overlay.died(None)
 
     def _serve(self, now_ps: int) -> None:
@@ -150,7 +150,7 @@ class Server:
         self.overlay.now_ps = now_ps
         return getattr(self.overlay, request.kind)(*request.arguments)
 
-    def _cut_short(self, now_ps: int) -> None:
+    def _interrupt_current(self, now_ps: int) -> None:
         """Interrupt the current request, with the bytes that have arrived so far."""
         request = self._serving
         assert request is not None

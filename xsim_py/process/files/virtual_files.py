@@ -1,7 +1,7 @@
 """The files of a run on a simulated storage, which survive its ranks and are written to the host at the end.
 
-Every shard has a replica of each server and its files. A rank's request is sent to all shards (`Shard.tell_all`), which
-perform it in the same order; the shard of the rank delivers the reply, at least the storage's latency later. So the
+Every shard has a replica of each server and its files. A rank's request is sent to all shards (`Shard.notify_all`),
+which perform it in the same order; the rank's shard delivers the reply, at least the storage's latency later. So the
 lookahead of shards is limited to that latency.
 
 Prior art: state machine replication (Schneider 1990), with virtual time as the order.
@@ -86,7 +86,7 @@ class _Replica:
         """Send a rank's request to all shards; return the key of the reply."""
         rank.key += 1
         asked = StorageRequest(rank.number, rank.key, kind, arguments)
-        rank.shard.tell_all(time_ps, rank.key, _HANDLER, (server, asked))
+        rank.shard.notify_all(time_ps, rank.key, _HANDLER, (server, asked))
         return rank.key
 
     def wait(self, key: int, waiting: Waiting) -> None:
@@ -252,9 +252,9 @@ class VirtualFiles:
         node's number as a suffix; files removed on one node only are not removed from the host. Only in the process of
         shard 0.
         """
-        return write_back(list(self._to_write()))
+        return write_back(list(self._changed_paths()))
 
-    def _to_write(self) -> Iterator[tuple[str, Entry]]:
+    def _changed_paths(self) -> Iterator[tuple[str, Entry]]:
         """Yield the host's paths to write, and their entries."""
         written: dict[str, Inode] = {}
         for number, overlay in self._replicas[0].trees():

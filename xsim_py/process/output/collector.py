@@ -23,7 +23,7 @@ from xsim_py.process.ranks import current
 from xsim_py.units import format_time, spans
 
 from .equal_tracebacks import TRACEBACK, EqualTracebacks, WholeTraceback
-from .simulator_descriptors import Apart
+from .simulator_descriptors import SeparateStream
 from .spilled_lines import LINE_COST, Line, Spill, SpilledRun, SpilledText, text_of
 from .standard_descriptors import is_redirected
 
@@ -99,7 +99,7 @@ class Output:
         if self._held > self._relief_at and self.error is None:  # else the run is about to end
             if self._sinks is not None and rank.shard.alone:
                 self._flush(_known_until(rank, clock_ps))
-            self._relieve(f"rank {rank.number} prints at {format_time(clock_ps, digits=None)}")
+            self._spill_if_many(f"rank {rank.number} prints at {format_time(clock_ps, digits=None)}")
 
     def add(self, lines: Iterable[Line | SpilledRun]) -> None:
         """Add lines that another shard sent."""
@@ -110,7 +110,7 @@ class Output:
                 self._lines.append(line)
                 self._held += len(line[4]) + LINE_COST
         if self._held > self._relief_at and not self._control.stop_reason:
-            self._relieve("shards print")
+            self._spill_if_many("shards print")
 
     def take(self, *, far: bool) -> list[Line | SpilledRun]:
         """Remove and return all lines, to be sent to shard 0, which may be `far`: in another process."""
@@ -139,10 +139,10 @@ class Output:
         """Return the text of a line whose beginning was spilled."""
         return SpilledText(self.spill, places, end)
 
-    def _relieve(self, what: str) -> None:
+    def _spill_if_many(self, what: str) -> None:
         """Spill held-back lines to the file, if there are many."""
         if self._held > _MOST_IN_MEMORY and not self._busy:
-            with self._undisturbed():
+            with self._uninterrupted():
                 self._lines.sort()
                 try:
                     self._runs.append(self.spill.keep(self._lines))
@@ -153,7 +153,7 @@ class Output:
         self._relief_at = self._held + _RELIEF_STEP
 
     @contextmanager
-    def _undisturbed(self) -> Iterator[None]:
+    def _uninterrupted(self) -> Iterator[None]:
         """Return a context that no signal handler or stopped rank may interrupt."""
         self._busy = True
         try:
@@ -184,10 +184,10 @@ class Output:
         """Write every line before `bound`, in order."""
         if self._busy or self._sinks is None:
             return
-        with self._undisturbed():
+        with self._uninterrupted():
             try:
                 written = last
-                for clock_ps, rank, _, stream, text in self._due(bound):
+                for clock_ps, rank, _, stream, text in self._lines_before(bound):
                     written = True
                     self._write_or_hold(clock_ps, rank, stream, text)
                     if self._control.wanted:
@@ -202,7 +202,7 @@ class Output:
                 self._control.stop(NO_OUTPUT)
             self._relief_at = self._held + _RELIEF_STEP
 
-    def _due(self, bound: tuple[int, ...]) -> Iterator[Line]:
+    def _lines_before(self, bound: tuple[int, ...]) -> Iterator[Line]:
         """Yield and remove the lines before `bound`, in order."""
         self._lines.sort()
         runs = [run for run in self._runs if run.first() is not None]
@@ -367,7 +367,7 @@ class RankStream(io.TextIOBase):
         """Return its descriptor; output of child processes to it is unordered."""
         if current.here() is not None:
             return self._stream + 1
-        return self._real.stands_for if isinstance(self._real, Apart) else self._real.fileno()
+        return self._real.stands_for if isinstance(self._real, SeparateStream) else self._real.fileno()
 
     def reconfigure(self, **_: Any) -> None:
         """Do nothing: output is forwarded as lines, in UTF-8."""

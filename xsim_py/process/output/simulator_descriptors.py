@@ -21,7 +21,7 @@ _FAR_UP: Final = (700, 200, max(_STANDARD) + 1)
 """Above the descriptors that a daemon closes, if the limit allows it; the limit is usually 1024."""
 
 
-def far_up(number: int) -> int:
+def high_number(number: int) -> int:
     """Duplicate a descriptor to a high number, which programs hardly ever use; return that number.
 
     Raises
@@ -36,12 +36,12 @@ def far_up(number: int) -> int:
     return fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, lowest)
 
 
-class Apart(io.TextIOWrapper):
+class SeparateStream(io.TextIOWrapper):
     """A stream that writes to the original target of another stream; `stands_for` is that stream's descriptor."""
 
     def __init__(self, stream: Any, *, closes: bool) -> None:
         self.stands_for: int = stream.fileno()
-        own = far_up(self.stands_for)
+        own = high_number(self.stands_for)
         file = open(own, "wb", closefd=closes)  # noqa: SIM115 - closed with this object
         at_once = stream.line_buffering or stream.write_through  # the latter with `python -u`
         super().__init__(file, stream.encoding, stream.errors, line_buffering=at_once)
@@ -69,13 +69,13 @@ def apart(stream: TextIO, *, closes: bool = False) -> TextIO:
         if stream.fileno() not in _STANDARD:
             return stream
         stream.flush()
-        return cast("TextIO", Apart(stream, closes=closes))
+        return cast("TextIO", SeparateStream(stream, closes=closes))
     except (AttributeError, OSError, ValueError):  # it has no descriptor, or no usable one
         return stream
 
 
 @contextmanager
-def kept_apart(*streams: TextIO) -> Iterator[tuple[TextIO, ...]]:
+def separate_streams(*streams: TextIO) -> Iterator[tuple[TextIO, ...]]:
     """Temporarily replace streams by ones on the simulator's descriptors; equal streams stay equal."""
     distinct = {id(stream): stream for stream in streams}
     own = {name: apart(stream, closes=True) for name, stream in distinct.items()}

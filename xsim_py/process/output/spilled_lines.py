@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Final
 
 from xsim_py.process.ranks import current
 
-from .simulator_descriptors import far_up
+from .simulator_descriptors import high_number
 
 LIMIT_BYTES: Final = 1 << 30
 """The maximum amount kept at a time."""
@@ -86,7 +86,7 @@ class Spill:
 
 def _unnamed_file() -> BinaryIO:
     with current.outside(), tempfile.TemporaryFile(buffering=0) as file:
-        return open(far_up(file.fileno()), "r+b", buffering=0)
+        return open(high_number(file.fileno()), "r+b", buffering=0)
 
 
 def _blocks(lines: Sequence[Line]) -> Iterator[list[Line]]:

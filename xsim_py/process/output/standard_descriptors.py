@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.ranks import current, private_state
 
-from .simulator_descriptors import far_up
+from .simulator_descriptors import high_number
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
@@ -75,7 +75,7 @@ def note_copy(fiber: Fiber, number: int, copy: int) -> None:
         virtual_descriptors.add(copy)
     if copy in STANDARD:
         if stream == copy:
-            _take_back(rank, copy)
+            _restore_stream(rank, copy)
         else:
             _redirect(rank, copy)
 
@@ -108,7 +108,7 @@ def _redirect(rank: Rank, number: int) -> None:
     private_state.change(rank, _name(number), _CLOSED, _copy_of(number))
 
 
-def _take_back(rank: Rank, number: int) -> None:
+def _restore_stream(rank: Rank, number: int) -> None:
     """Restore a rank's own stream after a redirection."""
     if rank.private_state is not None and _name(number) in rank.private_state:
         _flush()
@@ -119,7 +119,7 @@ def _take_back(rank: Rank, number: int) -> None:
 
 def _copy_of(number: int) -> int:
     try:
-        return far_up(number)
+        return high_number(number)
     except OSError:
         return _CLOSED
 

@@ -117,7 +117,7 @@ def copy_of(thing: Any, is_private: Callable[[str], bool]) -> Copy | None:
     return Copy(file.getvalue(), search.kept) if search.found else None
 
 
-def given_back(result: Any) -> None:
+def restore_copies(result: Any) -> None:
     """Replace copies among the returned values by objects of the host's own classes.
 
     Raises

@@ -33,10 +33,10 @@ def hide(patches: Patches) -> None:
         gc.freeze()
     for each in _known:
         if (local := each()) is not None and vars(local):
-            patches.at_end(partial(_put_back, vars(local), vars(local).copy()))
+            patches.at_end(partial(_restore, vars(local), vars(local).copy()))
             vars(local).clear()
 
 
-def _put_back(names: dict[str, Any], before: dict[str, Any]) -> None:
+def _restore(names: dict[str, Any], before: dict[str, Any]) -> None:
     names.clear()
     names.update(before)

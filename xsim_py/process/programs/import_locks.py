@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.python import dates, sys_modules
 from xsim_py.process.ranks import current
-from xsim_py.process.ranks.patches import Around, Patches, Table, with_real
-from xsim_py.process.ranks.queues import QueuedFiber, call_next, line_up
+from xsim_py.process.ranks.patches import Patches, Table, Wrapper, with_real
+from xsim_py.process.ranks.queues import QueuedFiber, wait_in_queue, wake_next
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
@@ -51,7 +51,7 @@ class _Making:
         for place in self.line:
             place.fiber.clock_ps = max(place.fiber.clock_ps, self.fiber.clock_ps)
         while self.line:
-            call_next(self.line)
+            wake_next(self.line)
 
 
 _now: dict[tuple[Rank | None, str], _Making] = {}
@@ -94,7 +94,7 @@ def _wait(name: str, *, within: bool = False) -> _Making | None:
         return None
     _waiting[fiber] = making
     try:
-        line_up(fiber, making.line, making)
+        wait_in_queue(fiber, making.line, making)
     finally:
         del _waiting[fiber]
     return making
@@ -130,7 +130,7 @@ def _lock_unlock_module(real: Callable[..., Any], name: str) -> None:
         vars(making.module).update(vars(importlib.import_module(name)))
 
 
-def _unseen(function: Any) -> Around:
+def _unseen(function: Any) -> Wrapper:
     """Replace a function by one that Python omits from tracebacks, because its code claims this file name."""
     code = function.__code__.replace(co_filename="<frozen importlib._bootstrap>")
     return with_real(FunctionType(code, globals(), function.__name__))

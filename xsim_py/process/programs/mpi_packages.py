@@ -111,7 +111,7 @@ def _judge(spec: ModuleSpec, key: tuple[str, str]) -> None:
         for name in package.imported.keys() - reached.keys():
             other = _find(name)
             other_key = None if other is None else _key(other)
-            if other is not None and other_key is not None and _may_matter(each.name, package.place, *other_key):
+            if other is not None and other_key is not None and _may_lead_to_mpi(each.name, package.place, *other_key):
                 reached[name] = other_key
                 specs.append(other)
     _spread(reached, found)
@@ -153,7 +153,7 @@ def _first(name: str, package: _Package, imported: str, files: list[str], *, kep
     return None
 
 
-def _may_matter(name: str, place: str, other: str, other_place: str) -> bool:
+def _may_lead_to_mpi(name: str, place: str, other: str, other_place: str) -> bool:
     """Return True if a package may lead another to mpi4py: a required one, one about MPI, or one without requirements.
 
     Reading all packages that a package could use takes longer than importing it.
@@ -162,17 +162,17 @@ def _may_matter(name: str, place: str, other: str, other_place: str) -> bool:
         return True
     folder = os.path.dirname(other_place)
     metadata = _metadata(folder).get(_normalised(other))
-    return metadata is None or _speaks_of_mpi(folder, metadata) or not re.search(_REQUIRES, _text(metadata))
+    return metadata is None or _mentions_mpi(folder, metadata) or not re.search(_REQUIRES, _text(metadata))
 
 
-def _speaks_of_mpi(folder: str, metadata: str) -> bool:
+def _mentions_mpi(folder: str, metadata: str) -> bool:
     """Return True if a distribution's metadata mention MPI, or it requires one whose metadata do."""
     if metadata not in _speaking:
         _speaking[metadata] = False  # for mutual requirements
         there = _metadata(folder)
         text = _text(metadata)
         _speaking[metadata] = re.search(_OF_MPI, text) is not None or any(
-            _speaks_of_mpi(folder, there[need]) for need in _needs(text) if need in there
+            _mentions_mpi(folder, there[need]) for need in _needs(text) if need in there
         )
     return _speaking[metadata]
 
@@ -211,7 +211,7 @@ def with_packages(
         _refuse(spec, "private", name, _problem(name, process))
     for key in ("private", "share"):
         for name in getattr(process, key):
-            is_there = _is_there(name, folders) or any(_is_named(name, program.source) for program in programs)
+            is_there = _exists(name, folders) or any(_is_named(name, program.source) for program in programs)
             _refuse(spec, key, name, "" if is_there else _no_such_package(name, folders))
     return replace(spec, process=process)
 
@@ -224,7 +224,7 @@ def _refuse(spec: MachineSpec, key: str, name: str, problem: str) -> None:
         raise ConfigError(f"{key}: {problem}")
 
 
-def _is_there(name: str, folders: Collection[str]) -> bool:
+def _exists(name: str, folders: Collection[str]) -> bool:
     """Return True if a package of a name exists, as far as can be told before the program runs."""
     if name == ALL_IMPORTED or name in sys.modules or PathFinder.find_spec(name, [*folders]) is not None:
         return True

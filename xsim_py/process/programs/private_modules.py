@@ -134,7 +134,7 @@ class PrivateModules(MetaPathFinder):
             return True  # installed packages found this way, as by pyomo's finder, stay shared
         return name in self._private or self._is_own(spec) or self._is_part(spec)
 
-    def take_out(self, *, again: bool) -> dict[str, ModuleType]:
+    def unload(self, *, again: bool) -> dict[str, ModuleType]:
         """Remove private modules that were imported outside the run from ``sys.modules``.
 
         Parameters
@@ -218,7 +218,7 @@ def separate(
     if all(own):  # otherwise a program needs modules that its host has imported
         if functions:
             host_thread_locals.hide(patches)
-        taken = finder.take_out(again=any(getattr(program.function, "again", True) for program in functions))
+        taken = finder.unload(again=any(getattr(program.function, "again", True) for program in functions))
         patches.at_end(lambda: sys.modules.update(taken))
 
 

@@ -67,7 +67,7 @@ class _Reader:
         if isinstance(node, _FUNCTIONS):
             self._define(node.name, node)
             self._run_all((*node.decorator_list, node.args))
-        elif isinstance(node, ast.If) and _is_for_others(node.test):
+        elif isinstance(node, ast.If) and _is_false_on_import(node.test):
             self._run_all(node.orelse)
         elif not isinstance(node, ast.Lambda):
             if isinstance(node, ast.ClassDef):
@@ -87,7 +87,7 @@ class _Reader:
                 self._define(node.name, method)
 
 
-def _is_for_others(test: ast.expr) -> bool:
+def _is_false_on_import(test: ast.expr) -> bool:
     """Return True if a condition is false during an import: for type checkers, or for a program."""
     if isinstance(test, ast.Compare):
         return isinstance(test.left, ast.Name) and test.left.id == "__name__"

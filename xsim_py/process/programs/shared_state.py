@@ -85,7 +85,7 @@ def started(rank: Rank) -> None:
         active.started(rank)
 
 
-def leave_out(*packages: str) -> None:
+def ignore_packages(*packages: str) -> None:
     """Do not report changes that these packages make to themselves; the caller handles what matters of them."""
     if active is not None:
         active.left_out.update(packages)
@@ -302,7 +302,7 @@ class _Change:
         return len(self.ranks) > 1 or self.was_set or (self.is_late and by_program)
 
 
-def _is_made_once(name: str, new: Any) -> bool:
+def _is_internal_state(name: str, new: Any) -> bool:
     """Return True if a name is a package's internal state: late modules or functions, and caches."""
     last = name.rpartition(".")[2]
     inner = "_" if name.partition(".")[0] in sys.stdlib_module_names else "__"
@@ -390,11 +390,11 @@ class _Sharing:
             return
         place = self._place(sys._getframe(2))
         if place:
-            self._put_back(module, name, before)
+            self._restore(module, name, before)
             known = self._writes.setdefault(f"{module.__name__}.{name}", _Write(place, _comparable(before)))
             known.add(fiber.rank.number, _comparable(value))
 
-    def _put_back(self, module: ModuleType, name: str, before: Any) -> None:
+    def _restore(self, module: ModuleType, name: str, before: Any) -> None:
         """Restore the previous value at the end of the run, as at the end of a process."""
         if f"{module.__name__}.{name}" in self._writes:
             return
@@ -428,7 +428,7 @@ class _Sharing:
         collected = {getattr(each, "__module__", None) for each in gc.callbacks}  # run in any rank
         for table in chain.from_iterable(each for name, each in self._tables.items() if name not in collected):
             for name, old, new in table.changes():
-                if not _is_made_once(name, new):
+                if not _is_internal_state(name, new):
                     yield self._changes.setdefault(name, _Change(table)), old, new
 
     def findings(self, ranks: int, is_stopped: Callable[[], bool]) -> dict[str, str]:
@@ -446,9 +446,9 @@ class _Sharing:
             for name, change in self._changes.items()
             if name not in self._writes and name.partition(".")[0] not in self.left_out
         }
-        return found | self._judged(changes, is_stopped) if changes else found
+        return found | self._sentences(changes, is_stopped) if changes else found
 
-    def _judged(self, changes: dict[str, _Change], is_stopped: Callable[[], bool]) -> dict[str, str]:
+    def _sentences(self, changes: dict[str, _Change], is_stopped: Callable[[], bool]) -> dict[str, str]:
         """Return the names whose changes matter, with a sentence about each."""
         from .writing_lines import Flag, ProgramLines, flags, line_in_package  # not above: rarely needed
 

@@ -27,8 +27,8 @@ from typing import Any
 from xsim_py.process.ranks import current
 from xsim_py.process.ranks.fiber import Fiber
 from xsim_py.process.ranks.meter import metered
-from xsim_py.process.ranks.patches import Around, Table
-from xsim_py.process.ranks.queues import give_way
+from xsim_py.process.ranks.patches import Table, Wrapper
+from xsim_py.process.ranks.queues import yield_to_threads
 from xsim_py.process.ranks.rank import EPOCH_S
 
 from .waiting_loops import waiting_frame
@@ -135,7 +135,7 @@ def sleep(seconds: float) -> None:
         raise OverflowError("timestamp too large to convert to C PyTime_t")
     # A thread calls ``time.sleep(0)`` to yield; as no time passes, the others must be resumed explicitly.
     if seconds == 0:
-        give_way(fiber)
+        yield_to_threads(fiber)
     fiber.sleep(round(float(seconds) * 10**12))
 
 
@@ -191,18 +191,22 @@ _NAMES = {getattr(time, name): name for name in ("monotonic", "perf_counter", "s
 _CLOCKS = ("perf_counter", "monotonic", "process_time", "thread_time")
 _GIVEN = "virtual: time of the rank by default"
 PATCHED: Table = (
-    ("time", "virtual: from 2020-01-01", {"time": Around(_seconds, EPOCH_S), "time_ns": Around(_nanoseconds, EPOCH_S)}),
-    ("time", "virtual: from 0", {name: Around(_seconds, 0) for name in _CLOCKS}),
-    ("time", "virtual: from 0", {f"{name}_ns": Around(_nanoseconds, 0) for name in _CLOCKS}),
+    (
+        "time",
+        "virtual: from 2020-01-01",
+        {"time": Wrapper(_seconds, EPOCH_S), "time_ns": Wrapper(_nanoseconds, EPOCH_S)},
+    ),
+    ("time", "virtual: from 0", {name: Wrapper(_seconds, 0) for name in _CLOCKS}),
+    ("time", "virtual: from 0", {f"{name}_ns": Wrapper(_nanoseconds, 0) for name in _CLOCKS}),
     ("time", "virtual", {"sleep": sleep}),
-    ("time", "virtual", {f"clock_gettime{unit}": Around(_of_any_clock, unit) for unit in ("", "_ns")}),
-    ("time", _GIVEN, {name: Around(_defaulting, 0) for name in ("localtime", "gmtime", "ctime", "asctime")}),
-    ("time", _GIVEN, {"strftime": Around(_defaulting, 1)}),
-    ("threading", "virtual", {"_time": Around(lambda _: time.monotonic)}),
-    ("queue", "virtual", {"time": Around(lambda _: time.monotonic)}),
-    ("timeit", "virtual", {"default_timer": Around(lambda _: time.perf_counter)}),
+    ("time", "virtual", {f"clock_gettime{unit}": Wrapper(_of_any_clock, unit) for unit in ("", "_ns")}),
+    ("time", _GIVEN, {name: Wrapper(_defaulting, 0) for name in ("localtime", "gmtime", "ctime", "asctime")}),
+    ("time", _GIVEN, {"strftime": Wrapper(_defaulting, 1)}),
+    ("threading", "virtual", {"_time": Wrapper(lambda _: time.monotonic)}),
+    ("queue", "virtual", {"time": Wrapper(lambda _: time.monotonic)}),
+    ("timeit", "virtual", {"default_timer": Wrapper(lambda _: time.perf_counter)}),
     *(  # these keep references to the real clocks since their import, whatever the module contains now
-        (place, "virtual", {"__defaults__": Around(_with_clocks)})
+        (place, "virtual", {"__defaults__": Wrapper(_with_clocks)})
         for place in ("sched.scheduler.__init__", "timeit.Timer.__init__", "timeit.timeit", "timeit.repeat")
     ),
 )

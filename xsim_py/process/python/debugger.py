@@ -11,7 +11,7 @@ from types import FrameType
 from typing import Any
 
 from xsim_py.code_origin import is_installed, is_simulator
-from xsim_py.process.ranks.patches import Around, Patches, Table
+from xsim_py.process.ranks.patches import Patches, Table, Wrapper
 
 
 def _stopping(real: Callable[[Any, FrameType], bool]) -> Callable[[Any, FrameType], bool]:
@@ -31,7 +31,7 @@ PATCHED: Table = (
     (
         "bdb.Bdb",
         "private: stack without the simulator",
-        {"stop_here": Around(_stopping), "get_stack": Around(_stacking)},
+        {"stop_here": Wrapper(_stopping), "get_stack": Wrapper(_stacking)},
     ),
 )
 

@@ -14,7 +14,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.ranks import current, private_state
-from xsim_py.process.ranks.patches import Around, Patches, Table, in_ranks, watched
+from xsim_py.process.ranks.patches import Patches, Table, Wrapper, in_ranks, watched
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
@@ -150,7 +150,7 @@ PATCHED: Table = (
     ("os", "private", {"putenv": in_ranks(_putenv), "unsetenv": in_ranks(_unsetenv)}),
     ("os", _CHILD, dict.fromkeys(("fork", "forkpty", "posix_spawn", "posix_spawnp", "system"), watched(_renew))),
     ("_posixsubprocess", _CHILD, {"fork_exec": watched(_renew)}),
-    ("subprocess", _CHILD, {"_fork_exec": Around(lambda _: _posixsubprocess.fork_exec)}),  # if it is already imported
+    ("subprocess", _CHILD, {"_fork_exec": Wrapper(lambda _: _posixsubprocess.fork_exec)}),  # if it is already imported
 )
 
 

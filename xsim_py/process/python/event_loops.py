@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.descriptors.polls import selected
 from xsim_py.process.ranks import current, private_state
-from xsim_py.process.ranks.patches import Around, Patches, Table
+from xsim_py.process.ranks.patches import Patches, Table, Wrapper
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
@@ -90,11 +90,11 @@ def _naming(real: Callable[..., Any]) -> Callable[..., Any]:
     return create_task
 
 
-_TASKS: Table = (("asyncio.base_events.BaseEventLoop", "private: names of tasks", {"create_task": Around(_naming)}),)
+_TASKS: Table = (("asyncio.base_events.BaseEventLoop", "private: names of tasks", {"create_task": Wrapper(_naming)}),)
 _KINDS = ("SelectSelector", "_PollLikeSelector", "EpollSelector", "KqueueSelector")
 PATCHED: Table = (
-    *((f"selectors.{name}", "virtual: waits in virtual time", {"select": Around(_selecting)}) for name in _KINDS),
-    ("selectors._BaseSelectorImpl", "watched: creation of event loops", {"__init__": Around(_making)}),
+    *((f"selectors.{name}", "virtual: waits in virtual time", {"select": Wrapper(_selecting)}) for name in _KINDS),
+    ("selectors._BaseSelectorImpl", "watched: creation of event loops", {"__init__": Wrapper(_making)}),
     *_TASKS,
 )
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.output.tracebacks import report_ignored
 from xsim_py.process.ranks import current
-from xsim_py.process.ranks.patches import Around, Patches, Table
+from xsim_py.process.ranks.patches import Patches, Table, Wrapper
 
 from .sys_modules import is_for_all
 
@@ -63,13 +63,13 @@ def _build_class(function: Any, name: str, /, *bases: Any, **told: Any) -> Any:
     finalizer = vars(cls).get("__del__") if isinstance(cls, type) else None
     fiber = current.here()
     if fiber is not None and isinstance(finalizer, FunctionType) and fiber.rank.owns(finalizer.__globals__):
-        _listen()
+        _observe_collector()
         fiber.rank.private(_CLASSES, set).add(cls)
-        cls.__del__ = _put_off(fiber.rank, finalizer)
+        cls.__del__ = _defer(fiber.rank, finalizer)
     return cls
 
 
-def _put_off(rank: Rank, finalizer: Callable[[Any], object]) -> Callable[[Any], object]:
+def _defer(rank: Rank, finalizer: Callable[[Any], object]) -> Callable[[Any], object]:
     @wraps(finalizer)
     def __del__(self: Any) -> object:  # noqa: N807
         return _run_in(rank, partial(finalizer, self))
@@ -90,13 +90,13 @@ def _run_in(rank: Rank, finalizer: Callable[[], object]) -> object:
     return None
 
 
-def _listen() -> None:
+def _observe_collector() -> None:
     """Observe the collector from now on; most programs have no finalizers to defer."""
     if _notice not in gc.callbacks:
         gc.callbacks.append(_notice)
 
 
-def _catch_up(rank: Rank) -> None:
+def _run_deferred(rank: Rank) -> None:
     waiting = (rank.extra or {}).get(_WAITING, [])
     while waiting:
         finalizer = waiting.pop(0)
@@ -115,7 +115,7 @@ def _collect(*args: Any, **kwargs: Any) -> int:
     found = _real_collect(*args, **kwargs)
     fiber = current.here()
     if fiber is not None:
-        _catch_up(fiber.rank)
+        _run_deferred(fiber.rank)
     return found
 
 
@@ -126,7 +126,7 @@ def end(rank: Rank) -> None:
     """Run the finalizers due at the end of a process: of the program's own objects, while MPI is still usable."""
     extra = rank.extra
     if extra is not None:
-        _catch_up(rank)
+        _run_deferred(rank)
     modules: dict[str, Any] = rank.modules or {}
     classes = () if extra is None else tuple(extra.get(_CLASSES, ()))
     if not classes:  # as in most ranks: then only a generator may need finalization, and programs hold few
@@ -178,7 +178,7 @@ def _making(real: Callable[..., None]) -> Callable[..., None]:
         real(self, *args, **kwargs)
         fiber = current.here()
         if fiber is not None and not is_for_all():
-            _listen()
+            _observe_collector()
             _made_in(fiber.rank)[self] = None
             _owners[self] = fiber.rank
 
@@ -235,7 +235,7 @@ def _forget() -> None:
 
 _END = "private: called in the rank that created it"
 PATCHED: Table = (
-    ("weakref.finalize", _END, {"__init__": Around(_making), "__call__": Around(_calling)}),
+    ("weakref.finalize", _END, {"__init__": Wrapper(_making), "__call__": Wrapper(_calling)}),
     ("gc", "watched: runs finalizers of the rank", {"collect": _collect}),
     ("builtins", "watched: classes with finalizers", {"__build_class__": _real_build}),
 )

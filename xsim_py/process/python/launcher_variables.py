@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.ranks import current
-from xsim_py.process.ranks.patches import Around, Patches, Table
+from xsim_py.process.ranks.patches import Patches, Table, Wrapper
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
@@ -62,7 +62,7 @@ class _Environment(MutableMapping[bytes, bytes]):
 
 
 _seen: _Environment
-_ROWS = {"_data": Around(lambda _: _seen)}
+_ROWS = {"_data": Wrapper(lambda _: _seen)}
 PATCHED: Table = tuple((f"os.{name}", "private: with launcher variables", _ROWS) for name in ("environ", "environb"))
 
 

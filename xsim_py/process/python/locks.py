@@ -22,7 +22,7 @@ from weakref import WeakKeyDictionary
 from xsim_py.process.descriptors.child_processes import REAL_LOCKS, serves_children, waits_for_real_thread
 from xsim_py.process.ranks import current
 from xsim_py.process.ranks.fiber import Fiber
-from xsim_py.process.ranks.queues import QueuedFiber, call_next, line_up, sync_threads
+from xsim_py.process.ranks.queues import QueuedFiber, sync_threads, wait_in_queue, wake_next
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
@@ -97,14 +97,14 @@ class _AnyLock:
             return True
         if not blocking or timeout == 0:
             return False
-        return line_up(fiber, held.line, self, None if timeout < 0 else timeout).called
+        return wait_in_queue(fiber, held.line, self, None if timeout < 0 else timeout).called
 
-    def _let_go(self, held: _LockState) -> None:
+    def _hand_over(self, held: _LockState) -> None:
         """Hand the lock to the first waiting fiber, if any."""
         if held.line:
             held.owner = held.line[0].fiber
             held.depth = 1
-            call_next(held.line)
+            wake_next(held.line)
         else:
             held.depth = 0
             fiber = current.fiber
@@ -182,7 +182,7 @@ class Lock(_AnyLock):
         held = self._in(fiber.rank)
         if not held.depth:
             raise RuntimeError("release unlocked lock")
-        self._let_go(held)
+        self._hand_over(held)
 
     def locked(self) -> bool:
         """Return True if the lock is held."""
@@ -261,7 +261,7 @@ class RLock(_AnyLock):
         if held.depth > 1:
             held.depth -= 1
         else:
-            self._let_go(held)
+            self._hand_over(held)
 
     def locked(self) -> bool:
         """Return True if the lock is held."""
@@ -300,7 +300,7 @@ class RLock(_AnyLock):
             return self._outside()._release_save()
         held = self._owned(fiber)
         depth = held.depth
-        self._let_go(held)
+        self._hand_over(held)
         return depth
 
     def _acquire_restore(self, state: Any) -> None:
@@ -328,7 +328,7 @@ class SimpleQueue:
     def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
         """Put an item into the queue, as `queue.SimpleQueue.put` does."""
         if self._line:
-            call_next(self._line, item)
+            wake_next(self._line, item)
         else:
             self._items.append(item)
 
@@ -340,7 +340,7 @@ class SimpleQueue:
         if fiber is not None:
             sync_threads(fiber)
             if block and not self._items and timeout != 0:
-                place = line_up(fiber, self._line, "something to be put into a SimpleQueue", timeout)
+                place = wait_in_queue(fiber, self._line, "something to be put into a SimpleQueue", timeout)
                 if place.called:
                     return place.given
         try:

@@ -98,16 +98,16 @@ class _CountingAllocator:
 
     def malloc(self, context: Any, size: int) -> int | None:
         """Allocate memory."""
-        return self._take(size, partial(self._real["malloc"], context, size))
+        return self._count_block(size, partial(self._real["malloc"], context, size))
 
     def calloc(self, context: Any, count: int, size: int) -> int | None:
         """Allocate zeroed memory."""
-        return self._take(count * size, partial(self._real["calloc"], context, count, size))
+        return self._count_block(count * size, partial(self._real["calloc"], context, count, size))
 
     def realloc(self, context: Any, pointer: int | None, size: int) -> int | None:
         """Resize a block; on failure it is unchanged."""
-        had = self._give_back(pointer)
-        found = self._take(size, partial(self._real["realloc"], context, pointer, size))
+        had = self._discount_block(pointer)
+        found = self._count_block(size, partial(self._real["realloc"], context, pointer, size))
         if not found and had is not None and pointer:
             self._taken[pointer] = had
             had[0].used += had[1]
@@ -115,7 +115,7 @@ class _CountingAllocator:
 
     def free(self, context: Any, pointer: int | None, size: int) -> None:
         """Free memory."""
-        self._give_back(pointer)
+        self._discount_block(pointer)
         self._real["free"](context, pointer, size)
 
     def free_chain(self) -> None:
@@ -124,7 +124,7 @@ class _CountingAllocator:
             self.chain.value, size = (_POINTER * 2).from_address(block)
             self.free(None, block, size or 0)
 
-    def _take(self, size: int, allocate: Callable[[], int | None]) -> int | None:
+    def _count_block(self, size: int, allocate: Callable[[], int | None]) -> int | None:
         self.free_chain()
         memory = self._memory_of_caller()
         if memory is None:
@@ -138,7 +138,7 @@ class _CountingAllocator:
             memory.peak = max(memory.peak, memory.used)
         return pointer
 
-    def _give_back(self, pointer: int | None) -> tuple[_Memory, int] | None:
+    def _discount_block(self, pointer: int | None) -> tuple[_Memory, int] | None:
         entry = self._taken.pop(pointer, None) if pointer else None
         if entry is not None:
             entry[0].used -= entry[1]

@@ -16,7 +16,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.ranks import current, private_state
-from xsim_py.process.ranks.patches import Around, Patches, Table, in_ranks, watched
+from xsim_py.process.ranks.patches import Patches, Table, Wrapper, in_ranks, watched
 from xsim_py.process.ranks.private_containers import of_each_rank
 from xsim_py.process.ranks.rank import EPOCH_S
 
@@ -279,24 +279,24 @@ def _started(real: float) -> int:
     return EPOCH_S * (10**9 if isinstance(real, int) else 1)  # nanoseconds since Python 3.13
 
 
-def _lists(name: str, **told: Any) -> Around:
-    return Around(lambda real: of_each_rank(f"logging.{name}", real, **told))
+def _lists(name: str, **told: Any) -> Wrapper:
+    return Wrapper(lambda real: of_each_rank(f"logging.{name}", real, **told))
 
 
 PATCHED: Table = (
-    ("logging", "virtual: start of the job", {"_startTime": Around(_started)}),
+    ("logging", "virtual: start of the job", {"_startTime": Wrapper(_started)}),
     ("logging.Logger", "private", {name: _PrivateSetting(name) for name in _OF_LOGGERS}),
     ("logging.Manager", "private", {name: _PrivateSetting(name) for name in _OF_MANAGERS}),
-    ("logging.Logger", "private", {"isEnabledFor": Around(_is_enabled), "addHandler": Around(_adding, "handlers")}),
+    ("logging.Logger", "private", {"isEnabledFor": Wrapper(_is_enabled), "addHandler": Wrapper(_adding, "handlers")}),
     ("logging.Logger", "private", {"__setattr__": _set_attribute}),
-    ("logging.Filterer", "private", {"addFilter": Around(_adding, "filters")}),
+    ("logging.Filterer", "private", {"addFilter": Wrapper(_adding, "filters")}),
     ("logging.Manager", "private", {"_clear_cache": in_ranks(_forget_enabled)}),
-    ("logging.Logger.manager", "private: loggers of the rank", {"loggerDict": Around(_Loggers)}),
-    ("logging.Manager", "private: loggers of the rank", {"getLogger": Around(_getting)}),
+    ("logging.Logger.manager", "private: loggers of the rank", {"loggerDict": Wrapper(_Loggers)}),
+    ("logging.Manager", "private: loggers of the rank", {"getLogger": Wrapper(_getting)}),
     ("logging", "private", {name: _lists(name) for name in ("_levelToName", "_nameToLevel")}),
     ("logging", "private", {"_handlerList": _lists("_handlerList", empty=True, begin=_shut_down_at_end)}),
     ("logging", "private", {"_handlers": _lists("_handlers", empty=True)}),
-    ("logging.shutdown", "private", {"__defaults__": Around(lambda _: (vars(logging)["_handlerList"],))}),
+    ("logging.shutdown", "private", {"__defaults__": Wrapper(lambda _: (vars(logging)["_handlerList"],))}),
     (
         "logging",
         "private",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py.code_origin import is_simulator
 from xsim_py.process.ranks import current, private_state
-from xsim_py.process.ranks.patches import Around, Patches, Table, in_ranks, watched, with_real
+from xsim_py.process.ranks.patches import Patches, Table, Wrapper, in_ranks, watched, with_real
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -127,7 +127,7 @@ def _is_private(rank: Rank, frame: FrameType) -> bool:
     return not is_simulator(frame.f_code.co_filename) and rank.owns(frame.f_globals)
 
 
-def _remember_again() -> None:
+def _remember_shown() -> None:
     while _forgetful:
         names, registry = _forgetful.pop()
         if registry is None:
@@ -137,7 +137,7 @@ def _remember_again() -> None:
 
 
 PATCHED: Table = (
-    ("warnings", "private", {"showwarning": Around(lambda real: real), "formatwarning": Around(lambda real: real)}),
+    ("warnings", "private", {"showwarning": Wrapper(lambda real: real), "formatwarning": Wrapper(lambda real: real)}),
     ("warnings", "private", {"_showwarnmsg": with_real(_show), "_filters_mutated": in_ranks(_mutated)}),
     ("warnings", "private", {"_add_filter": watched(_touch), "resetwarnings": watched(_touch)}),
     ("warnings.catch_warnings", "private", {"__enter__": watched(_touch)}),
@@ -148,7 +148,7 @@ PATCHED: Table = (
 def install(patches: Patches) -> None:
     """Give each rank its own warnings for the duration of a run."""
     patches.at_end(partial(_restore, list(warnings.filters)))
-    patches.at_end(_remember_again)
+    patches.at_end(_remember_shown)
     patches.install(PATCHED)
 
 

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from xsim_py.process.ranks import current
-from xsim_py.process.ranks.patches import Around, Patches, Table, watched
+from xsim_py.process.ranks.patches import Patches, Table, Wrapper, watched
 from xsim_py.process.ranks.private_state import Setting, touch
 
 _real_umask, _real_locale = os.umask, locale.setlocale
@@ -91,7 +91,7 @@ _ZONE = Setting(time.tzset, lambda _: _real_tzset())  # that of the rank's envir
 _CONTEXTS = "multiprocessing.context"
 _MULTIPROCESSING: Table = (
     (f"{_CONTEXTS}.DefaultContext", "private: start method of processes", {"_actual_context": _OwnContext()}),
-    ("multiprocessing.process", "private: numbers of children", {"_process_counter": Around(_OwnCount)}),
+    ("multiprocessing.process", "private: numbers of children", {"_process_counter": Wrapper(_OwnCount)}),
 )
 PATCHED: Table = (
     ("gc", "private", {"disable": _COLLECTING, "enable": _COLLECTING, "set_threshold": _COLLECTING}),

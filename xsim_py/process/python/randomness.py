@@ -17,7 +17,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.ranks import current
-from xsim_py.process.ranks.patches import Around, Patches, Table, in_ranks
+from xsim_py.process.ranks.patches import Patches, Table, Wrapper, in_ranks
 from xsim_py.rng import derive_seed, stream
 
 from .sys_modules import is_for_all
@@ -142,15 +142,15 @@ def _looked_for(real: Callable[[], str]) -> Callable[[], str]:
 
 _SEEDED = "virtual: follows from the seed of the run"
 PATCHED: Table = (
-    ("os", _SEEDED, {"urandom": Around(_entropy), "getrandom": Around(_entropy)}),
-    ("random", _SEEDED, {"_urandom": Around(lambda _: os.urandom)}),
-    ("random.Random", _SEEDED, {"seed": Around(_seeding)}),
+    ("os", _SEEDED, {"urandom": Wrapper(_entropy), "getrandom": Wrapper(_entropy)}),
+    ("random", _SEEDED, {"_urandom": Wrapper(lambda _: os.urandom)}),
+    ("random.Random", _SEEDED, {"seed": Wrapper(_seeding)}),
     ("tempfile", _SEEDED, {"_get_candidate_names": in_ranks(_names)}),
-    ("tempfile", "real: determined once for all ranks", {"_get_default_tempdir": Around(_looked_for)}),
+    ("tempfile", "real: determined once for all ranks", {"_get_default_tempdir": Wrapper(_looked_for)}),
     (
         "random",
         "private: a generator",
-        {name: Around(_dispatch, name, "random", 16, random.Random) for name in _METHODS},
+        {name: Wrapper(_dispatch, name, "random", 16, random.Random) for name in _METHODS},
     ),
 )
 
@@ -163,7 +163,7 @@ def _of_numpy() -> Table:
     own = {name for name, real in vars(np_random).items() if getattr(real, "__self__", None) is legacy}
 
     names = (name for name in dir(legacy) if name == "seed" or (name in own and not name.startswith("_")))
-    values = {name: Around(_dispatch, name, "numpy.random", 4, np_random.RandomState) for name in names}
+    values = {name: Wrapper(_dispatch, name, "numpy.random", 4, np_random.RandomState) for name in names}
     return (("numpy.random", "private: a generator", values),)
 
 

@@ -33,8 +33,8 @@ from xsim_py.process.ranks import current
 from xsim_py.process.ranks.dead_objects import DEAD_GREENLET
 from xsim_py.process.ranks.fiber import Fiber
 from xsim_py.process.ranks.meter import begin_thread, end_thread, metered
-from xsim_py.process.ranks.patches import Around, Patches, Table, in_ranks
-from xsim_py.process.ranks.queues import QueuedFiber, call_next, line_up, sync_threads
+from xsim_py.process.ranks.patches import Patches, Table, Wrapper, in_ranks
+from xsim_py.process.ranks.queues import QueuedFiber, sync_threads, wait_in_queue, wake_next
 from xsim_py.process.ranks.rank import FIRST_PID
 
 from .locks import Lock, Notice, RLock, SharedLock, SimpleQueue
@@ -85,7 +85,7 @@ class ThreadHandle:
         if self.thread is not None:
             self.thread._is_stopped = True  # until Python 3.12
         while self.joiners:
-            call_next(self.joiners)
+            wake_next(self.joiners)
 
 
 class _Threads:
@@ -166,7 +166,7 @@ def _launch(entry: tuple[Fiber, Callable[[Fiber], None]]) -> None:
         fiber.start(body)
 
 
-def begin_by(before: Callable[[Fiber], object] | None) -> None:
+def at_thread_start(before: Callable[[Fiber], object] | None) -> None:
     """Call ``before(fiber)`` in each thread that begins; None removes it."""
     global _before
     _before = before
@@ -175,7 +175,7 @@ def begin_by(before: Callable[[Fiber], object] | None) -> None:
 _before: Callable[[Fiber], object] | None = None
 
 
-def unhandled_by(after: Callable[[BaseException], object]) -> None:
+def at_thread_error(after: Callable[[BaseException], object]) -> None:
     """Call ``after(error)`` in a thread that an unhandled exception has ended."""
     global _unhandled
     _unhandled = after
@@ -243,7 +243,7 @@ def end(rank: Rank) -> None:
     _end_pools(rank)
     threads.main.finish()
     while handles := [each for each in threads.alive.values() if each.thread is not None and not each.thread.daemon]:
-        line_up(rank.fiber, handles[0].joiners, handles[0])
+        wait_in_queue(rank.fiber, handles[0].joiners, handles[0])
 
 
 def abandon_daemons(rank: Rank) -> None:
@@ -350,7 +350,7 @@ def _join(thread: Any, timeout: float | None = None) -> None:
         raise RuntimeError("cannot join current thread")
     sync_threads(fiber)
     if not handle.done and (timeout is None or timeout > 0):
-        line_up(fiber, handle.joiners, handle, timeout)
+        wait_in_queue(fiber, handle.joiners, handle, timeout)
 
 
 def _hash(thread: Any) -> int:
@@ -412,7 +412,7 @@ def _native(handle: ThreadHandle) -> int:
     return FIRST_PID + handle.rank.number + (count << _IDENT_BITS)
 
 
-def _everyone() -> list[Any]:
+def _all_threads() -> list[Any]:
     """Return all threads of the running rank that have objects, creating the main thread's."""
     threads = _threads(current.rank())
     found = [_object(threads.main)] if not threads.main.done else []
@@ -461,7 +461,7 @@ PATCHED: Table = (
     ("threading", _OWN, _WHO),
     ("threading", _OWN, {"current_thread": in_ranks(lambda: _object(_here()))}),
     ("threading", _OWN, {"main_thread": in_ranks(lambda: _object(_threads(current.rank()).main))}),
-    ("threading", _OWN, {"enumerate": in_ranks(_everyone), "active_count": in_ranks(lambda: len(_everyone()))}),
+    ("threading", _OWN, {"enumerate": in_ranks(_all_threads), "active_count": in_ranks(lambda: len(_all_threads()))}),
     ("threading", _OWN, {"_newname": in_ranks(_new_name), "_register_atexit": _at_exit}),
     ("threading", _OWN, {"local": Local, "Lock": Lock, "RLock": RLock, "_allocate_lock": Notice}),
     ("threading", "private", {"__class__": _Threading}),
@@ -469,7 +469,7 @@ PATCHED: Table = (
     ("_thread", _OWN, {"start_new_thread": in_ranks(_start_function), "start_new": in_ranks(_start_function)}),
     ("_thread", _OWN, {"allocate_lock": Lock, "allocate": Lock, "RLock": RLock}),
     ("queue", _OWN, {"SimpleQueue": SimpleQueue}),
-    ("concurrent.futures.thread", _OWN, {"_global_shutdown_lock": Around(lambda _: SharedLock())}),
+    ("concurrent.futures.thread", _OWN, {"_global_shutdown_lock": Wrapper(lambda _: SharedLock())}),
     ("concurrent.futures.thread.ThreadPoolExecutor", "private", {"_counter": staticmethod(_pool_number)}),
 )
 

@@ -60,7 +60,7 @@ def use_of(code: CodeType, offset: int) -> str:
     if steps[first].opname == "PRECALL":
         first = next(index for index in range(first, len(steps)) if steps[index].opname.startswith("CALL"))
     flow = [tuple(_successors(steps, at, index)) for index in range(len(steps))]
-    reached = _followed(steps, at, first)
+    reached = _users_of_top(steps, at, first)
     if any("JUMP" in steps[index].opname and _decides(steps, flow, index, first) for index in reached):
         return WAITS
     return RETURNED if any(steps[index].opname in _GIVING for index in reached) else NEITHER
@@ -114,7 +114,7 @@ class _Value(NamedTuple):
     taints: _Taints
 
 
-def _followed(steps: list[dis.Instruction], at: dict[int, int], first: int) -> set[int]:
+def _users_of_top(steps: list[dis.Instruction], at: dict[int, int], first: int) -> set[int]:
     """Return the instructions that use the value left on top of the stack by the first one."""
     used, names = set[int](), set[str]()
     seen = set[_Value]()
@@ -152,12 +152,12 @@ def _after(step: dis.Instruction, taints: _Taints, *, jump: bool) -> _Taints:
         return frozenset(moved.get(depth, depth) for depth in taints)
     if name == "STORE_FAST_LOAD_FAST":
         return taints - {0}
-    taken, left = _taken_and_left(step, jump=jump)
+    taken, left = _pops_and_pushes(step, jump=jump)
     kept = frozenset(depth - taken + left for depth in taints if depth >= taken)
     return kept | frozenset(range(left)) if any(depth < taken for depth in taints) else kept
 
 
-def _taken_and_left(step: dis.Instruction, *, jump: bool) -> tuple[int, int]:
+def _pops_and_pushes(step: dis.Instruction, *, jump: bool) -> tuple[int, int]:
     """Return the number of values that an instruction pops from the stack, and the number it pushes."""
     name, argument = step.opname, step.arg or 0
     if name == "CALL":

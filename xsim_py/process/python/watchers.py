@@ -27,7 +27,7 @@ import greenlet
 
 from xsim_py.process.ranks import current
 from xsim_py.process.ranks.fiber import Fiber, is_hub
-from xsim_py.process.ranks.patches import Around, Patches, Table
+from xsim_py.process.ranks.patches import Patches, Table, Wrapper
 
 from .debugger import hide_simulator
 
@@ -40,7 +40,7 @@ _WATCHED = "watchers"
 _Function = Callable[..., Any]
 
 
-def let_coverage_tell_ranks_apart() -> None:
+def separate_coverage_stacks() -> None:
     """Make coverage in this process keep a call stack per greenlet, as with ``concurrency = greenlet``.
 
     It has one per thread: functions of ranks that wait for each other return in a different order than they were
@@ -54,7 +54,7 @@ def let_coverage_tell_ranks_apart() -> None:
             if hasattr(tracer, "concur_id_func"):
                 tracer.concur_id_func = greenlet.getcurrent
             elif hasattr(tracer, "data_stack"):
-                _keep_stacks_apart(tracer)
+                _separate_stacks(tracer)
 
 
 _STACK: dict[str, Callable[[], Any]] = {
@@ -67,7 +67,7 @@ _STACK: dict[str, Callable[[], Any]] = {
 """The attributes in which coverage's Python tracer keeps the calls in progress, and their initial values."""
 
 
-def _keep_stacks_apart(tracer: Any) -> None:
+def _separate_stacks(tracer: Any) -> None:
     """Add per-greenlet stacks to coverage's Python tracer, which its C tracer supports itself."""
     trace = tracer._cached_bound_method_trace
     if not isinstance(trace, MethodType) or sys.gettrace() != trace:
@@ -291,8 +291,8 @@ PATCHED: Table = (
     ("threading", _OWN, {"settrace": _by(_Watchers._settrace_of_threads)}),
     ("sys", _OWN, {"settrace": _by(_Watchers._settrace), "setprofile": _by(_Watchers._setprofile)}),
     ("sys.monitoring", _OWN, _OF_MONITORING),
-    ("_lsprof", _OWN, {"Profiler": Around(_unless_tools, type("Profiler", (_lsprof.Profiler,), _OF_PROFILERS))}),
-    ("cProfile.Profile", _OWN, {name: Around(_unless_tools, value) for name, value in _OF_PROFILERS.items()}),
+    ("_lsprof", _OWN, {"Profiler": Wrapper(_unless_tools, type("Profiler", (_lsprof.Profiler,), _OF_PROFILERS))}),
+    ("cProfile.Profile", _OWN, {name: Wrapper(_unless_tools, value) for name, value in _OF_PROFILERS.items()}),
 )
 
 

@@ -31,8 +31,8 @@ _modules = sys.modules  # hot path: while a run lasts, attributes of `sys` are s
 
 def install(patches: Patches) -> None:
     """Swap the state that ranks own at each switch of ranks, for the duration of a run."""
-    fiber.swap_by(swap)
-    patches.at_end(lambda: fiber.swap_by(None))
+    fiber.at_switch(swap)
+    patches.at_end(lambda: fiber.at_switch(None))
 
 
 def swap(rank: Rank) -> None:
@@ -46,12 +46,12 @@ def swap(rank: Rank) -> None:
             # Equal histories mean equal names: the modules of `rank` then overwrite those of `previous`, and none has
             # to be removed first.
             if rank.modules is None or rank.modules.history != previous.modules.history or _has_other_main():
-                _take_away(previous)
+                _unload(previous)
             elif previous.main is not None:
                 # A program may have replaced its ``sys.modules["__main__"]`` while it ran.
                 previous.main = _modules.get("__main__")
         if previous.private_state is not None:
-            private_state.take_back(previous, rank.private_state)
+            private_state.restore_shared(previous, rank.private_state)
     main = rank.main
     if main is not None:
         _modules["__main__"] = main
@@ -71,7 +71,7 @@ def _has_other_main() -> bool:
     return _OTHER_MAINS[0] in _modules or _OTHER_MAINS[1] in _modules
 
 
-def _take_away(rank: Rank) -> None:
+def _unload(rank: Rank) -> None:
     """Remove a rank's modules, keeping its replacements for its program's module."""
     assert rank.modules is not None
     if rank.main is not None:
@@ -97,9 +97,9 @@ def release(rank: Rank, *, dead: bool) -> None:
     """
     if current.installed is rank:
         if rank.modules is not None:
-            _take_away(rank)
+            _unload(rank)
         if rank.private_state is not None:
-            private_state.take_back(rank)
+            private_state.restore_shared(rank)
     if rank.private_state is not None:
         private_state.drop(rank.private_state)
     if dead:
@@ -121,11 +121,11 @@ def leave() -> None:
     if rank is None:
         return
     if rank.modules is not None:
-        _take_away(rank)
+        _unload(rank)
     elif rank.main is not None:
         rank.main = _modules.get("__main__")
     if rank.private_state is not None:
-        private_state.take_back(rank)
+        private_state.restore_shared(rank)
     assert _outside is not None
     _modules["__main__"] = _outside
 
@@ -134,7 +134,7 @@ def forget() -> None:
     """Restore the state before the first `swap` and free the remains of unfinished ranks."""
     global _outside
     if current.installed is not None and current.installed.modules is not None:
-        _take_away(current.installed)
+        _unload(current.installed)
     private_state.forget()
     if _outside is not None:
         _modules["__main__"] = _outside

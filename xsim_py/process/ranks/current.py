@@ -49,7 +49,7 @@ def outside() -> Iterator[None]:
 
 
 @contextmanager
-def only_one() -> Iterator[None]:
+def exclusive() -> Iterator[None]:
     """Let this thread simulate: only one run per process at a time, because a run patches shared objects.
 
     Raises

@@ -68,12 +68,12 @@ def keep(thing: object) -> None:
     _kept.append(thing)
 
 
-def keep_for_ever(thing: object) -> None:
+def keep_forever(thing: object) -> None:
     """Never free `thing`: it keeps its memory until this process ends, and is not finalized even then."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
-def never_free() -> None:
+def keep_all() -> None:
     """Make `free` keep everything from now on: this process ends soon, and the system then reclaims it all at once."""
     global _ends_soon
     _ends_soon = True
@@ -90,7 +90,7 @@ def free(idle: Collection[greenlet]) -> None:
     if not _kept:
         return
     if _ends_soon or _finalizer_word() is None:
-        keep_for_ever(_kept.copy())
+        keep_forever(_kept.copy())
         _kept.clear()
         return
     with ExitStack() as stack:
@@ -108,10 +108,10 @@ def _unwind(dead: list[greenlet], idle: Collection[greenlet]) -> None:
     others = {id(each) for each in (hub, *idle)} | ours
     for each in gc.get_objects():
         if id(each) not in others and _is_suspended(each):
-            keep_for_ever(each)
+            keep_forever(each)
     watched = [each for each in dead if id(each) not in ours or any(_is_watched(f.f_code) for f in _frames(each))]
     for each in watched:
-        keep_for_ever(each)
+        keep_forever(each)
         dead.remove(each)
     bare: dict[int, CodeType] = {}
     saved: dict[int, bytes] = {}
@@ -128,7 +128,7 @@ def _unwind(dead: list[greenlet], idle: Collection[greenlet]) -> None:
             with suppress(BaseException):
                 each.throw()
             if not each.dead:
-                keep_for_ever(each)
+                keep_forever(each)
     finally:
         for begin, instructions in saved.items():
             ctypes.memmove(begin, instructions, len(instructions))

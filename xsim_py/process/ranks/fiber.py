@@ -29,7 +29,7 @@ from greenlet import getcurrent, greenlet
 from xsim_py import vitals
 
 from . import current
-from .dead_objects import free, keep, keep_for_ever, never_free
+from .dead_objects import free, keep, keep_all, keep_forever
 
 if TYPE_CHECKING:
     from .rank import Rank
@@ -165,7 +165,7 @@ class Fiber:
         self.clock_ps += duration_ps
         self.sync()
 
-    def give_up(self) -> None:
+    def yield_forever(self) -> None:
         """Return control to the simulator for good; call `abandon` first."""
         _switch(_hub)
 
@@ -218,11 +218,11 @@ class HangingFiber(MortalFiber):
         elif not self.is_put_off:
             self.is_put_off = True
             rank.key += 1
-            rank.shard.kernel.post(until_ps, rank.key, HangingFiber._go_on, self)
+            rank.shard.kernel.post(until_ps, rank.key, HangingFiber._continue, self)
 
     interrupt = resume
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         self.is_put_off = False
         self._clock_ps = max(self._clock_ps, self.rank.shard.kernel.now_ps)
         super().resume()
@@ -271,7 +271,7 @@ def stop_at(rank: Rank, time_ps: int | None, *, hangs: bool = False) -> None:
         fiber.death_ps = min(fiber.death_ps, time_ps)
 
 
-def go_past_stop(rank: Rank) -> None:
+def continue_after_stop(rank: Rank) -> None:
     """Let a stopped rank continue to its next stop; an event handler."""
     assert rank.extra is not None
     now_ps = rank.shard.kernel.now_ps
@@ -286,18 +286,18 @@ def _note_hub() -> greenlet:
     hub = getcurrent()
     if _hub is not hub:
         _idle.clear()  # greenlets belong to the thread that created them
-        _hub = kept_hub()
+        _hub = pinned_hub()
     return hub
 
 
-def kept_hub() -> greenlet:
+def pinned_hub() -> greenlet:
     """Return the current greenlet (the hub) and keep it alive forever.
 
     At the end of a thread, `greenlet` asks the collector for objects that refer to that thread's main greenlet. During
     a run the collector finds none (`gc.freeze`), so the hub would be freed while still in use.
     """
     hub = getcurrent()
-    keep_for_ever(hub)
+    keep_forever(hub)
     return hub
 
 
@@ -325,26 +325,26 @@ def _serve(given: list[Any]) -> None:
         given = _switch(_hub)
 
 
-def swap_by(swap: Callable[[Rank], None] | None) -> None:
+def at_switch(swap: Callable[[Rank], None] | None) -> None:
     """Call ``swap(rank)`` at each switch to another rank; None: only record the rank."""
     global _swap
-    _swap = _note_turn if swap is None else swap
+    _swap = _record_turn if swap is None else swap
 
 
-def _note_turn(rank: Rank) -> None:
+def _record_turn(rank: Rank) -> None:
     current.installed = rank
 
 
-_swap: Callable[[Rank], None] = _note_turn
+_swap: Callable[[Rank], None] = _record_turn
 
 
-def give_control_by(around: Callable[[Callable[[Any], Any], Any], Any] | None) -> None:
+def wrap_control_switch(around: Callable[[Callable[[Any], Any], Any], Any] | None) -> None:
     """Call ``around(switch, hub)`` when a fiber returns control with ``switch(hub)``; None removes it."""
     global _switch
     _switch = greenlet.switch if around is None else partial(around, greenlet.switch)
 
 
-def show_turns() -> None:
+def record_turns() -> None:
     """Record the running rank in this process's current `vitals` from now on."""
     global _vitals
     _vitals = vitals.mine
@@ -353,7 +353,7 @@ def show_turns() -> None:
 def dismiss_workers() -> None:
     """End all idle workers; the next run may be traced, or in another thread."""
     if _keeps_idle:
-        keep_for_ever(_idle.copy())
+        keep_forever(_idle.copy())
         _idle.clear()
         # Kept workers hold frames; the collector would otherwise scan these again at the end of the process.
         gc.freeze()
@@ -369,7 +369,7 @@ def free_abandoned() -> None:
 _roaming = False  # True if fibers may be in the program's greenlets, so that each records where to continue
 
 
-def roam(may: bool) -> None:
+def record_greenlets(may: bool) -> None:
     """Set whether fibers record the greenlet in which they continue."""
     global _roaming
     _roaming = may
@@ -379,7 +379,7 @@ def keep_idle() -> None:
     """Keep dismissed workers from now on: this process ends soon, and the system then reclaims them at once."""
     global _keeps_idle
     _keeps_idle = True
-    never_free()
+    keep_all()
 
 
 # For `sync`: a global is found faster than a class attribute.

@@ -18,7 +18,7 @@ def _noticed(name: str) -> property:
 
     def value(module: ModuleType) -> Any:
         if current.here() is not None:
-            fiber.roam(True)
+            fiber.record_greenlets(True)
         return vars(module)[name]
 
     return property(value)
@@ -36,7 +36,7 @@ def install(patches: Patches) -> None:
     """Detect programs that use greenlets, for the duration of a run."""
     patches.install(PATCHED)
     candidates = [name for name, each in _modules.copy().items() if "greenlet" in getattr(each, "__dict__", ())]
-    fiber.roam(any(map(_has_greenlets, candidates)))
+    fiber.record_greenlets(any(map(_has_greenlets, candidates)))
 
 
 def _has_greenlets(name: str) -> bool:

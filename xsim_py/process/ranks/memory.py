@@ -11,7 +11,7 @@ _M_MMAP_THRESHOLD = -3
 _LARGE_BYTES = 128 << 10
 
 
-def give_back_large_blocks() -> None:
+def release_large_blocks() -> None:
     """Make the GNU C library return large blocks to the system when freed, for the rest of this process.
 
     When the first block of a given size is freed, the library keeps all later blocks up to that size in its heap. In a

@@ -22,7 +22,7 @@ and the replacements by name. Each file has one table, `PATCHED`; docs/reference
 _modules = sys.modules  # during a run, attributes of `sys` are slow
 
 
-class Around:
+class Wrapper:
     """A replacement built from the original, as ``make(real, *arguments)``."""
 
     def __init__(self, make: Callable[..., Any], *arguments: Any) -> None:
@@ -30,7 +30,7 @@ class Around:
         self.arguments = arguments
 
 
-def in_ranks(virtual: Callable[..., Any]) -> Around:
+def in_ranks(virtual: Callable[..., Any]) -> Wrapper:
     """Replace a function in ranks only; elsewhere the real one is called."""
 
     def choosing(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -39,10 +39,10 @@ def in_ranks(virtual: Callable[..., Any]) -> Around:
 
         return function
 
-    return Around(choosing)
+    return Wrapper(choosing)
 
 
-def watched(before: Callable[..., object], *arguments: Any) -> Around:
+def watched(before: Callable[..., object], *arguments: Any) -> Wrapper:
     """Call ``before(rank, *arguments)`` before each call of the function by a rank."""
 
     def watching(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -55,12 +55,12 @@ def watched(before: Callable[..., object], *arguments: Any) -> Around:
 
         return function
 
-    return Around(watching)
+    return Wrapper(watching)
 
 
-def with_real(function: Callable[..., Any]) -> Around:
+def with_real(function: Callable[..., Any]) -> Wrapper:
     """Replace a function by one that receives the original, as in ``function(real, ...)``."""
-    return Around(partial(partial, function))
+    return Wrapper(partial(partial, function))
 
 
 _IF_IMPORTED = frozenset(("asyncio", "bdb", "cProfile", "multiprocessing", "sched", "subprocess", "timeit"))
@@ -106,9 +106,9 @@ class Patches:
         for place, _, values in (row for table in tables for row in table):
             owner = _found(place)
             for name, value in values.items() if owner is not None else ():
-                if isinstance(value, Around) and hasattr(owner, name):
+                if isinstance(value, Wrapper) and hasattr(owner, name):
                     self.set(owner, name, value.make(getattr(owner, name), *value.arguments))
-                elif not isinstance(value, Around) and (hasattr(owner, name) or isinstance(owner, type)):
+                elif not isinstance(value, Wrapper) and (hasattr(owner, name) or isinstance(owner, type)):
                     self.set(owner, name, value)
 
     def set(self, owner: Any, name: str, value: Any) -> None:

@@ -61,7 +61,7 @@ def put(entries: dict[str, Any]) -> None:
         _set(name, value)
 
 
-def take_back(rank: Rank, following: dict[str, Any] | None = None) -> None:
+def restore_shared(rank: Rank, following: dict[str, Any] | None = None) -> None:
     """Restore the shared values of a rank's changes and keep the rank's values for its next turn.
 
     If `following`, which is `put` next, has the same names, restoring is skipped, as it would have no effect. In a

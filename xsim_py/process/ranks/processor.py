@@ -175,7 +175,7 @@ class _Count:
         self.pieces = 0
 
 
-def release_the_dead(shard: Shard, processor: Processor) -> None:
+def release_failed(shard: Shard, processor: Processor) -> None:
     """Remove failing ranks of a shard from their cores."""
     told = shard.on_failure
 

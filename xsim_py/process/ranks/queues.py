@@ -47,7 +47,7 @@ class QueuedFiber(Parked):
 
 
 @partial(metered, charge=False)  # nothing may happen between finding something held and joining the queue
-def line_up(fiber: Fiber, line: deque[QueuedFiber], what: Any, timeout_s: float | None = None) -> QueuedFiber:
+def wait_in_queue(fiber: Fiber, line: deque[QueuedFiber], what: Any, timeout_s: float | None = None) -> QueuedFiber:
     """Make the running fiber wait until it is called or the timeout expires; the result tells which.
 
     Parameters
@@ -67,12 +67,12 @@ def line_up(fiber: Fiber, line: deque[QueuedFiber], what: Any, timeout_s: float 
         rank = fiber.rank
         rank.key += 1
         until_ps = fiber.clock_ps + round(timeout_s * 10**12)
-        rank.shard.kernel.post(until_ps, rank.key, _time_is_up, (place, until_ps))
+        rank.shard.kernel.post(until_ps, rank.key, _timed_out, (place, until_ps))
     fiber.park(place)
     return place
 
 
-def call_next(line: deque[QueuedFiber], given: Any = None) -> None:
+def wake_next(line: deque[QueuedFiber], given: Any = None) -> None:
     """Let the first fiber in the queue continue, at the running fiber's time."""
     place = line.popleft()
     place.called = True
@@ -92,7 +92,7 @@ def call_next(line: deque[QueuedFiber], given: Any = None) -> None:
     kernel.post(fiber.clock_ps, rank.key, type(fiber).resume, fiber)
 
 
-def _time_is_up(entry: tuple[QueuedFiber, int]) -> None:
+def _timed_out(entry: tuple[QueuedFiber, int]) -> None:
     place, until_ps = entry
     fiber = place.fiber
     # It may have been called in an earlier event and wait for something else by now.
@@ -138,7 +138,7 @@ def sync_threads(fiber: Fiber) -> None:
     fiber.sync()
 
 
-def give_way(fiber: Fiber) -> None:
+def yield_to_threads(fiber: Fiber) -> None:
     """Let other threads of the running fiber's rank continue that are ready at this time."""
     if is_shared(fiber.rank):
         sync_threads(fiber)

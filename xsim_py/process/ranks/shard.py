@@ -23,7 +23,7 @@ from xsim_py.engine import AT_ONCE_PS, INFINITY_PS, LATE, MAX_ORIGINS, Halted, K
 from xsim_py.errors import InternalError
 
 from . import current
-from .fiber import kept_hub
+from .fiber import pinned_hub
 from .rank import Abort, Rank
 
 ROW = 12
@@ -59,7 +59,7 @@ class Control:
     doing : dict of int to str
         The current activity of each rank whose program reports one, such as the name of the running test.
     broken_off : set of str
-        The activities during which a rank called `breaks_off`; empty string if its program reports none.
+        The activities during which a rank called `note_interruption`; empty string if its program reports none.
     found : callable
         Takes an activity of ranks and returns the checks' findings about it so far.
     """
@@ -69,13 +69,13 @@ class Control:
         self.doing: dict[int, str] = {}
         self.broken_off: set[str] = set()
         self.stop_reason = ""
-        self.hub = kept_hub()
+        self.hub = pinned_hub()
         self.kernels: list[Kernel] = []
         self.looping = False
         self.wanted = ""
         self._held = False
 
-    def breaks_off(self, rank: int) -> None:
+    def note_interruption(self, rank: int) -> None:
         """Record that a rank interrupts its current activity with an exception that its program handles."""
         self.broken_off.add(self.doing.get(rank, ""))
 
@@ -152,7 +152,7 @@ class Shard:
     fault_tolerant : bool
         Whether the job survives process failures, as under ``mpirun --with-ft ulfm``.
     have_common : bool
-        Whether some events happen in all shards in one order (`share`, `tell_all`): their windows then end together.
+        Whether some events happen in all shards in one order (`share`, `notify_all`): their windows then end together.
     start_ps : int
         When the ranks begin.
 
@@ -225,7 +225,7 @@ class Shard:
         self.before_end: Callable[[], None] = _ignore
         self.defer_for_all: Callable[[Callable[[Any], None], Any], bool] = _never
         self.horizon_ps = self.start_ps = start_ps
-        self.take_row: Callable[[tuple[Any, ...]], None] = _nobody_takes
+        self.take_row: Callable[[tuple[Any, ...]], None] = _unhandled_row
         self.socket_waiters: list[Any] = []
         self.file_locks: Any = None  # state of `file_locks`
         self.fifos: dict[int, Any] = {}  # state of `fifos`
@@ -328,7 +328,7 @@ class Shard:
             there = payload if number == owner else None
             self._outbox[number].append((time_ps, key, _SHARED, (argument, there)))
 
-    def tell_all(self, time_ps: int, key: int, handler: str, argument: Any) -> None:
+    def notify_all(self, time_ps: int, key: int, handler: str, argument: Any) -> None:
         """Call ``handlers[handler](argument)`` in every shard, in the order of `share`, all of it everywhere."""
         assert self.have_common
         self.post_common(time_ps, key, self.handlers[handler], argument)
@@ -458,7 +458,7 @@ class Shard:
             if self.control.stop_reason:
                 return
             if place == _SAMPLE:
-                _mind_garbage(place)
+                _limit_garbage(place)
             if rank.exit_status is None:  # a rank may have failed before it began
                 rank.fiber.start(body)
                 if place < WATCHED_STARTS:
@@ -486,7 +486,7 @@ class Shard:
         self.at = self.ranks
 
 
-def _mind_garbage(ranks: int) -> None:
+def _limit_garbage(ranks: int) -> None:
     """Make Python's collector run often enough if the start of many ranks leaves much garbage in cycles.
 
     It runs rarely while there are many ranks (see `simulate`). But a parser of `argparse` is full of cycles, 10 KB of
@@ -497,7 +497,7 @@ def _mind_garbage(ranks: int) -> None:
         gc.set_threshold(min(first, _GARBAGE_AT_ONCE), *later)
 
 
-def _nobody_takes(row: tuple[Any, ...]) -> None:
+def _unhandled_row(row: tuple[Any, ...]) -> None:
     raise InternalError(f"no handler of {row}")
 
 

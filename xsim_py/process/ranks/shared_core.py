@@ -60,9 +60,9 @@ class SharedCore:
         """Remove a hanging rank from the core until it resumes."""
         if gone := self.leave(rank, now_ps):
             rank.key += 1
-            rank.shard.kernel.post(until_ps, rank.key, self._come_back, (rank, gone))
+            rank.shard.kernel.post(until_ps, rank.key, self._requeue, (rank, gone))
 
-    def _come_back(self, entry: tuple[Rank, dict[Fiber, int]]) -> None:
+    def _requeue(self, entry: tuple[Rank, dict[Fiber, int]]) -> None:
         rank, gone = entry
         if rank.exit_status is None:  # else it has failed meanwhile
             self._serve(rank.shard.kernel.now_ps)
