@@ -119,11 +119,11 @@ class State(NamedTuple):
 class Factorisation:
     """One rank's part of the factorisation."""
 
-    def __init__(self, told: argparse.Namespace, rank: int, ranks: int) -> None:
-        self.told, self.rank, self.ranks = told, rank, ranks
-        self.count = told.groups * ranks
-        self.size = self.count * told.block
-        self.summed = told.recovery == "checksum"
+    def __init__(self, args: argparse.Namespace, rank: int, ranks: int) -> None:
+        self.args, self.rank, self.ranks = args, rank, ranks
+        self.count = args.groups * ranks
+        self.size = self.count * args.block
+        self.summed = args.recovery == "checksum"
         self.copies = recovery.Copies() if self.summed else recovery.Buddies()
         self.recovered = UNSEEN
         self.flips: list[str] = []
@@ -131,11 +131,11 @@ class Factorisation:
 
     def start(self) -> None:
         """Start from the matrix and the sums of its blocks."""
-        told, ranks = self.told, self.ranks
+        args, ranks = self.args, self.ranks
         self.panel, self.worst = 0, UNSEEN
         blocks = {block: self.original(block) for block in range(self.rank, self.count, ranks)}
         sums = {}
-        for group in range(told.groups) if self.summed else ():
+        for group in range(args.groups) if self.summed else ():
             if self.rank in holders(group, ranks):
                 weights = self.weights[holders(group, ranks).index(self.rank)]
                 sums[group] = sum(weights[each] * self.original(group * ranks + each) for each in range(ranks))
@@ -160,13 +160,13 @@ class Factorisation:
 
     def original(self, block: int) -> np.ndarray:
         """Return a block of the initial matrix."""
-        return entries(self.size, block, self.told.block)
+        return entries(self.size, block, self.args.block)
 
     def compute(self, comm: MPI.Intracomm) -> Residuals:
         """Factorise from the next panel on, and check the result."""
-        while self.panel < min(self.count, self.told.panels):
+        while self.panel < min(self.count, self.args.panels):
             self.copies.save(comm, self.panel, self.state)
-            recovery.die_at(self.told.die, self.panel)
+            recovery.die_at(self.args.die, self.panel)
             self.check(comm)
             self.advance(comm)
         self.check(comm)
@@ -174,10 +174,10 @@ class Factorisation:
 
     def advance(self, comm: MPI.Intracomm) -> None:
         """Factorise a panel, and reflect all following columns and the sums."""
-        told, state, panel, owner = self.told, self.state, self.panel, self.panel % self.ranks
-        made = np.empty((self.size + told.block, told.block))
+        args, state, panel, owner = self.args, self.state, self.panel, self.panel % self.ranks
+        made = np.empty((self.size + args.block, args.block))
         if self.rank == owner:
-            made = reflections(state.blocks[panel], panel * told.block)
+            made = reflections(state.blocks[panel], panel * args.block)
         comm.Bcast(made, root=owner)
         blocks = {at: reflected(each, made) if at >= panel else each for at, each in state.blocks.items()}
         ended = panel // self.ranks  # groups whose blocks are all finished
@@ -185,14 +185,14 @@ class Factorisation:
         panels = state.panels | ({panel: made} if self.rank == owner else {})
         guarded = state.guarded | ({panel: made} if self.rank == (owner + 1) % self.ranks else {})
         self.state, self.panel = State(blocks, sums, panels, guarded), panel + 1
-        if told.work:
-            time.sleep(told.work * (sum(at >= panel for at in blocks) + len(sums)))
+        if args.work:
+            time.sleep(args.work * (sum(at >= panel for at in blocks) + len(sums)))
 
     # -------------------------------------------------------------------------------------------------------- checks
 
     def unbalanced(self, comm: MPI.Intracomm, state: State) -> np.ndarray:
         """Return on rank 0 the deviation of the sums, shape (2, groups, size, block)."""
-        mine = np.zeros((2, self.told.groups, self.size, self.told.block))
+        mine = np.zeros((2, self.args.groups, self.size, self.args.block))
         for block, columns in state.blocks.items():
             mine[:, block // self.ranks] += np.multiply.outer(self.weights[:, self.rank], columns)
         for group, columns in state.sums.items():
@@ -207,7 +207,7 @@ class Factorisation:
         Rank 0 decides, because soft errors hit messages, too, and ranks might disagree. The check is on copies, with
         which all ranks continue; a change of the originals meanwhile has no effect.
         """
-        if not self.summed or self.told.no_check:
+        if not self.summed or self.args.no_check:
             return
         state = self.state.plausible(self.size)
         wrong = self.unbalanced(comm, state)
@@ -218,7 +218,7 @@ class Factorisation:
             missing = self.unbalanced(comm, state)  # without the old numbers, which may have been huge
             for column, values in comm.bcast([(each, each.values(missing)) for each in found]):
                 self.put(state, column, values)
-                self.flips.append(column.told(self))
+                self.flips.append(column.args(self))
             worst = comm.bcast(float(np.abs(self.unbalanced(comm, state)).max()))
         self.state, self.worst = state, max(self.worst, worst / self.norm)
         if self.panel in self.copies.kept:
@@ -239,7 +239,7 @@ class Factorisation:
 
     def residuals(self, comm: MPI.Intracomm) -> Residuals:
         """Apply the reflections to R, to compare with A, and to the unit matrix, forth and back."""
-        own, width = sorted(self.state.blocks), self.told.block
+        own, width = sorted(self.state.blocks), self.args.block
         blocks, size = self.state.blocks, self.size
         results = [np.triu(blocks[each], -each * width if each < self.panel else -size) for each in own]
         columns = np.concatenate([*results, np.zeros((size, len(own) * width))], axis=1)
@@ -260,7 +260,7 @@ class Factorisation:
 
     def shared(self, comm: MPI.Intracomm, panel: int) -> np.ndarray:
         """Return the reflections of a panel from the rank that has them."""
-        made = self.state.panels.get(panel, np.empty((self.size + self.told.block, self.told.block)))
+        made = self.state.panels.get(panel, np.empty((self.size + self.args.block, self.args.block)))
         comm.Bcast(made, root=panel % self.ranks)
         return made
 
@@ -300,14 +300,14 @@ class Column(NamedTuple):
         values = missing[self.copy or 0, self.group, :, self.column]
         return values if self.rank is None else -values
 
-    def told(self, work: Factorisation) -> str:
+    def args(self, work: Factorisation) -> str:
         """Return the location as text."""
         first, last = self.rows
         where = f"row {first}" if first == last else f"rows {first} to {last}"
         if self.rank is None:
             what = f"column {self.column} of sum {self.copy + 1} of group {self.group}"
         else:
-            what = f"column {(self.group * work.ranks + self.rank) * work.told.block + self.column}"
+            what = f"column {(self.group * work.ranks + self.rank) * work.args.block + self.column}"
         return f"before panel {work.panel}: {where} of {what} recomputed"
 
 
@@ -353,7 +353,7 @@ class Recovery:
         work = self.work
         if isinstance(work.copies, recovery.Buddies):
             there = np.ones(comm.size, np.bool_)
-            if not work.told.no_check:
+            if not work.args.no_check:
                 comm.Allgather(np.array([bool(work.copies.kept)]), there)
             panel, state = work.copies.restore(comm) or (0, None)
         else:
@@ -365,7 +365,7 @@ class Recovery:
             work.start()
             return
         work.panel, work.state = panel, state
-        for loser in [] if work.told.no_check else np.flatnonzero(~there).tolist():
+        for loser in [] if work.args.no_check else np.flatnonzero(~there).tolist():
             self.replay(comm, loser, panel)
 
     def rebuilt(self, comm: MPI.Intracomm, panel: int, losers: list[int]) -> State:
@@ -384,10 +384,10 @@ class Recovery:
         work, me = self.work, self.work.rank
         right, left = (loser + 1) % work.ranks, (loser - 1) % work.ranks
         blocks, sums = {}, {}
-        for group in range(work.told.groups):
+        for group in range(work.args.groups):
             held = holders(group, work.ranks)
             copy = int(held[0] == loser)  # of the remaining sum
-            mine, whole = np.zeros((2, work.size, work.told.block))
+            mine, whole = np.zeros((2, work.size, work.args.block))
             if me != loser:
                 mine -= work.weights[copy, me] * state.blocks[group * work.ranks + me]
             if me == held[copy]:
@@ -426,13 +426,13 @@ class Recovery:
 def main() -> None:
     """Factorise, and restore the data of failed processes from sums."""
     comm = recovery.joined()
-    told = parse_arguments()
-    work = Factorisation(told, comm.rank, comm.size)
+    args = parse_arguments()
+    work = Factorisation(args, comm.rank, comm.size)
     worst, comm = recovery.roll_back_until_agreed(comm, work.compute, Recovery(work).restore)
     limits = Residuals(1e-14 * work.size, 1e-14 * work.size, EXACT, EXACT)
     seen = {name: value for name, value in worst._asdict().items() if value != UNSEEN}
     well = {name: value <= getattr(limits, name) for name, value in seen.items()}
-    extra = 2 * told.groups * told.block if work.summed else work.size
+    extra = 2 * args.groups * args.block if work.summed else work.size
     lines = [f"ft_qr: {comm.size} ranks, {work.size} x {work.size}, {work.panel} panels, {extra} extra columns"]
     lines += [f"{name} exact: {good}" for name, good in well.items()]
     lines += work.flips

@@ -67,12 +67,12 @@ def parse_arguments(ranks: int) -> argparse.Namespace:
     add("--recovery", choices=["average", "buddy"], default="average", help="source of lost strips")
     add("--average", choices=["column", "block"], default="column", help="average over a column or over a block")
     add("--work", type=recovery.seconds, default=0.0, metavar="SECONDS", help="duration of a step")
-    told = parser.parse_args()
-    if told.rows is None:
-        told.rows = told.columns * -(-2 * ranks // told.columns)
-    if told.rows < ranks or told.rows % told.columns:
-        parser.error(f"--rows {told.rows}: not a multiple of --columns {told.columns} from {ranks} on, a row a rank")
-    return told
+    args = parser.parse_args()
+    if args.rows is None:
+        args.rows = args.columns * -(-2 * ranks // args.columns)
+    if args.rows < ranks or args.rows % args.columns:
+        parser.error(f"--rows {args.rows}: not a multiple of --columns {args.columns} from {ranks} on, a row a rank")
+    return args
 
 
 # ----------------------------------------------------------------------------------------------------------- the fluid
@@ -124,13 +124,13 @@ class Vortices(NamedTuple):
 class Strip:
     """One rank's rows of the lattice."""
 
-    def __init__(self, told: argparse.Namespace, rank: int, ranks: int) -> None:
-        self.told = told
-        self.rows = rows_of(rank, ranks, told.rows)
-        self.vortices = Vortices(told.columns, told.speed, (told.tau - 0.5) / 3)
-        self.copies = recovery.Buddies() if told.recovery == "buddy" else recovery.Copies()
-        of, row, column = np.ogrid[:9, : len(self.rows), : told.columns]
-        shape, origins = (9, len(self.rows) + 2, told.columns), (row + 1 - Y[of], (column - X[of]) % told.columns)
+    def __init__(self, args: argparse.Namespace, rank: int, ranks: int) -> None:
+        self.args = args
+        self.rows = rows_of(rank, ranks, args.rows)
+        self.vortices = Vortices(args.columns, args.speed, (args.tau - 0.5) / 3)
+        self.copies = recovery.Buddies() if args.recovery == "buddy" else recovery.Copies()
+        of, row, column = np.ogrid[:9, : len(self.rows), : args.columns]
+        shape, origins = (9, len(self.rows) + 2, args.columns), (row + 1 - Y[of], (column - X[of]) % args.columns)
         self.sources = np.ravel_multi_index(np.broadcast_arrays(of, *origins), shape)  # the origin of populations
         self.start()
 
@@ -141,31 +141,31 @@ class Strip:
 
     def compute(self, comm: MPI.Intracomm) -> Result:
         """Compute all remaining steps, and return the result."""
-        while self.step < self.told.steps:
-            if self.step % self.told.every == 0:
+        while self.step < self.args.steps:
+            if self.step % self.args.every == 0:
                 self.copies.save(comm, self.step, (self.populations, self.lost))
-            recovery.die_at(self.told.die, self.step)
+            recovery.die_at(self.args.die, self.step)
             self.advance(comm)
         return self.result(comm)
 
     def advance(self, comm: MPI.Intracomm) -> None:
         """Compute one step: relax, and move to the neighbouring sites."""
-        if self.told.work:
-            time.sleep(self.told.work)
+        if self.args.work:
+            time.sleep(self.args.work)
         after = self.relaxed()
         up, down = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-        below, above = np.empty((2, 3, self.told.columns))
+        below, above = np.empty((2, 3, self.args.columns))
         comm.Sendrecv(after[TO_UP, -1], up, UP, below, down, UP)
         comm.Sendrecv(after[TO_DOWN, 0], down, DOWN, above, up, DOWN)
         self.move(after, below, above)
 
     def relaxed(self) -> np.ndarray:
         """Return the populations after a step's collisions."""
-        return self.populations + (equilibrium(*moments(self.populations)) - self.populations) / self.told.tau
+        return self.populations + (equilibrium(*moments(self.populations)) - self.populations) / self.args.tau
 
     def move(self, after: np.ndarray, below: np.ndarray, above: np.ndarray) -> None:
         """Move all populations by one site, including those of the neighbours' nearest rows."""
-        wide = np.empty((9, len(self.rows) + 2, self.told.columns))
+        wide = np.empty((9, len(self.rows) + 2, self.args.columns))
         wide[:, 1:-1], wide[TO_UP, 0], wide[TO_DOWN, -1] = after, below, above
         self.populations = wide.take(self.sources)
         self.step += 1
@@ -229,15 +229,15 @@ class Recovery:
         if step == 0:
             copies.kept = {}
             return 0, None
-        losers, told = np.flatnonzero(~there).tolist(), self.strip.told
+        losers, args = np.flatnonzero(~there).tolist(), self.strip.args
         lost = comm.gather(copies.kept[step][1] if step in copies.kept else frozenset(), root=0)
-        rows = [rows_of(rank, comm.size, told.rows) for rank in losers]
+        rows = [rows_of(rank, comm.size, args.rows) for rank in losers]
         lost = comm.bcast(frozenset().union(*lost) if comm.rank == 0 else None, root=0)
         lost = lost.union(Loss(step, int(each[0]), len(each)) for each in rows)
         populations = copies.kept[step][0] if step in copies.kept else None
         mine = self.exchanged(comm, losers, populations)
         if populations is None:
-            means = [np.broadcast_to(mean, (len(self.strip.rows), told.columns)) for mean in mine]
+            means = [np.broadcast_to(mean, (len(self.strip.rows), args.columns)) for mean in mine]
             populations = equilibrium(*means)
         copies.kept = {step: (populations, lost)}
         return step, copies.kept[step]
@@ -258,7 +258,7 @@ class Recovery:
 
     def means(self, populations: np.ndarray, way: int) -> list[np.ndarray]:
         """Return density and velocity of the row next to a lost strip, or their means over all rows."""
-        if self.strip.told.average == "block":
+        if self.strip.args.average == "block":
             return [field.mean(keepdims=True) for field in moments(populations)]
         row = slice(-1, None) if way < 0 else slice(0, 1)
         return list(moments(populations[:, row]))
@@ -285,19 +285,19 @@ class Result(NamedTuple):
     lost: frozenset[Loss]
 
 
-def allowed(told: argparse.Namespace, vortices: Vortices, lost: frozenset[Loss]) -> tuple[float, float]:
+def allowed(args: argparse.Namespace, vortices: Vortices, lost: frozenset[Loss]) -> tuple[float, float]:
     """Return the bounds on the error of the velocity and on the change of the mass.
 
     The lattice's own error is of second order in the wave number and in the speed. The error of averages decays as its
     waves do, and each of their edges lacks the viscous stress of a step.
     """
-    wave, decayed = vortices.wave, 2 * vortices.viscosity * vortices.wave**2 * told.steps
-    error, mass = wave**2 * (abs(told.tau - 1) + decayed / 4) + told.speed**2 / 2, 1e-12
-    ages = {told.steps - loss.step for loss in lost}
-    for rows in runs(lost, told.rows):
-        stress = 2 * vortices.viscosity * wave / math.sqrt(told.rows * vortices.decay(max(ages)))
-        error += max(spoilt(told, vortices, rows, age) for age in ages) + stress
-        mass += 2 * heavier(told, vortices, rows) + (told.speed * wave) ** 2 * len(rows) / told.rows
+    wave, decayed = vortices.wave, 2 * vortices.viscosity * vortices.wave**2 * args.steps
+    error, mass = wave**2 * (abs(args.tau - 1) + decayed / 4) + args.speed**2 / 2, 1e-12
+    ages = {args.steps - loss.step for loss in lost}
+    for rows in runs(lost, args.rows):
+        stress = 2 * vortices.viscosity * wave / math.sqrt(args.rows * vortices.decay(max(ages)))
+        error += max(spoilt(args, vortices, rows, age) for age in ages) + stress
+        mass += 2 * heavier(args, vortices, rows) + (args.speed * wave) ** 2 * len(rows) / args.rows
     return error, mass
 
 
@@ -311,32 +311,32 @@ def runs(lost: frozenset[Loss], rows: int) -> list[np.ndarray]:
     return [np.arange(begin, end) for begin, end in zip(begins, ends, strict=True)]
 
 
-def spoilt(told: argparse.Namespace, vortices: Vortices, rows: np.ndarray, age: int) -> float:
+def spoilt(args: argparse.Namespace, vortices: Vortices, rows: np.ndarray, age: int) -> float:
     """Return the relative error of the formula's velocity due to averages, after some steps."""
-    if len(rows) == told.rows:  # the flow may disappear entirely
+    if len(rows) == args.rows:  # the flow may disappear entirely
         return 2 / vortices.decay(age)
-    total, waves = 0.0, 2 * math.pi * np.fft.fftfreq(told.rows)
+    total, waves = 0.0, 2 * math.pi * np.fft.fftfreq(args.rows)
     for profile in (np.sin, np.cos):  # of the two velocities, along the columns
-        wrong, ends = np.zeros(told.rows), profile(vortices.wave * (rows[[0, -1]] + [-1, 1]))
-        mean = 0.0 if told.average == "block" else ends.mean()
-        wrong[rows % told.rows] = mean - profile(vortices.wave * rows)
+        wrong, ends = np.zeros(args.rows), profile(vortices.wave * (rows[[0, -1]] + [-1, 1]))
+        mean = 0.0 if args.average == "block" else ends.mean()
+        wrong[rows % args.rows] = mean - profile(vortices.wave * rows)
         left = np.exp(2 * vortices.viscosity * (vortices.wave**2 - waves**2) * age)
         total += (np.abs(np.fft.fft(wrong)) ** 2 * left).sum()
-    return math.sqrt(total) / told.rows
+    return math.sqrt(total) / args.rows
 
 
-def heavier(told: argparse.Namespace, vortices: Vortices, rows: np.ndarray) -> float:
+def heavier(args: argparse.Namespace, vortices: Vortices, rows: np.ndarray) -> float:
     """Return the bound on the relative change of the formula's mass by averages in some rows."""
-    if told.average == "block" or len(rows) == told.rows:
-        return 1.5 * told.speed**2 * len(rows) / told.rows
+    if args.average == "block" or len(rows) == args.rows:
+        return 1.5 * args.speed**2 * len(rows) / args.rows
     ends, own = (vortices.at(some, 0)[0].mean(axis=1) for some in (rows[[0, -1]] + [-1, 1], rows))
-    return float(np.abs(ends.mean() - own).sum()) / told.rows
+    return float(np.abs(ends.mean() - own).sum()) / args.rows
 
 
-def alone(told: argparse.Namespace) -> int:
+def alone(args: argparse.Namespace) -> int:
     """Return the state that one process computes alone."""
-    whole = Strip(told, 0, 1)
-    while whole.step < told.steps:
+    whole = Strip(args, 0, 1)
+    while whole.step < args.steps:
         after = whole.relaxed()
         whole.move(after, after[TO_UP, -1], after[TO_DOWN, 0])
     return whole.state() % 2**32
@@ -345,11 +345,11 @@ def alone(told: argparse.Namespace) -> int:
 def main() -> None:
     """Compute, with the smallest effect of failures."""
     comm = recovery.joined()
-    told = parse_arguments(comm.size)
-    strip = Strip(told, comm.rank, comm.size)
+    args = parse_arguments(comm.size)
+    strip = Strip(args, comm.rank, comm.size)
     result, comm = recovery.roll_back_until_agreed(comm, strip.compute, Recovery(strip).restore)
-    error, mass = allowed(told, strip.vortices, result.lost)
-    lines = [f"lattice_boltzmann: {comm.size} ranks, {told.rows} x {told.columns} places, {told.steps} steps"]
+    error, mass = allowed(args, strip.vortices, result.lost)
+    lines = [f"lattice_boltzmann: {comm.size} ranks, {args.rows} x {args.columns} places, {args.steps} steps"]
     lines += [f"rows {first} to {first + count - 1} averaged at step {at}" for at, first, count in sorted(result.lost)]
     lines += [f"error of the velocity {result.error:.6f}, at most {error:.6f}"]
     if result.lost:
@@ -357,8 +357,8 @@ def main() -> None:
     else:
         lines.append(f"state {result.state:08x}")
     right = bool(result.error <= error and abs(result.mass) <= mass)
-    if not result.lost and comm.rank == 0 and told.rows * told.columns * told.steps <= MOST_TWIN_PLACES:
-        right = right and alone(told) == result.state
+    if not result.lost and comm.rank == 0 and args.rows * args.columns * args.steps <= MOST_TWIN_PLACES:
+        right = right and alone(args) == result.state
     recovery.conclude(comm, lines, right)
 
 

@@ -50,17 +50,17 @@ def parse_arguments(ranks: int) -> argparse.Namespace:
         help="with mlmc, the number of simultaneous estimates (default: 200)",
     )
     add("--seed", type=recovery.natural, default=0, help="with mlmc, the seed of the samples (default: 0)")
-    told = parser.parse_args()
-    if told.fill not in FILLS[told.solver]:
-        parser.error(f"--fill {told.fill} is not for --solver {told.solver}, but {', '.join(FILLS[told.solver])}")
-    if told.solver == "mlmc" and told.steps == 0:
+    args = parser.parse_args()
+    if args.fill not in FILLS[args.solver]:
+        parser.error(f"--fill {args.fill} is not for --solver {args.solver}, but {', '.join(FILLS[args.solver])}")
+    if args.solver == "mlmc" and args.steps == 0:
         parser.error("--steps 0: the mean needs at least one step")
-    if told.solver != "mlmc" and told.n < ranks:
-        parser.error(f"--n {told.n}: fewer than one row for each of {ranks} ranks")
-    for rank, step in told.die:
-        if step > told.steps:
-            parser.error(f"--die {rank}@{step}: there are {told.steps} steps, from 0 on")
-    return told
+    if args.solver != "mlmc" and args.n < ranks:
+        parser.error(f"--n {args.n}: fewer than one row for each of {ranks} ranks")
+    for rank, step in args.die:
+        if step > args.steps:
+            parser.error(f"--die {rank}@{step}: there are {args.steps} steps, from 0 on")
+    return args
 
 
 class Contributions:
@@ -176,13 +176,13 @@ def conjugate_gradient(rows: Rows, most: int) -> tuple[float, float]:
     return rows.total(float(np.abs(x - exact[mine]).max()), MPI.MAX), float(exact.max())
 
 
-def sums(told: argparse.Namespace, rank: int, step: int) -> np.ndarray:
+def sums(args: argparse.Namespace, rank: int, step: int) -> np.ndarray:
     """Return the sums of a rank's samples of X_l - X_(l-1) in a step, shape (levels, estimates)."""
-    drawn = np.random.default_rng([told.seed, rank, step])
-    found = np.empty((LEVELS, told.estimates))
+    drawn = np.random.default_rng([args.seed, rank, step])
+    found = np.empty((LEVELS, args.estimates))
     for level, count in enumerate(SAMPLES):
         h = 0.5**level
-        moves = SIGMA * math.sqrt(h) * drawn.normal(size=(told.estimates, count, 2**level))
+        moves = SIGMA * math.sqrt(h) * drawn.normal(size=(args.estimates, count, 2**level))
         values = np.prod(1 + MU * h + moves, axis=-1)
         if level:
             values -= np.prod(1 + 2 * MU * h + moves[..., ::2] + moves[..., 1::2], axis=-1)
@@ -190,65 +190,65 @@ def sums(told: argparse.Namespace, rank: int, step: int) -> np.ndarray:
     return found
 
 
-def multilevel(given: Contributions, told: argparse.Namespace) -> tuple[float, float]:
+def multilevel(given: Contributions, args: argparse.Namespace) -> tuple[float, float]:
     """Return the root mean square of the errors of all estimates, and its expectation."""
     comm, ranks = given.comm, given.comm.size
-    shape = (ranks, LEVELS, told.estimates)
+    shape = (ranks, LEVELS, args.estimates)
     default = np.zeros(shape[1:])
     default[0] = SAMPLES[0]
     whole, there = np.zeros(shape[1:]), 0
     lost_at: dict[int, int] = {}
-    for step in range(told.steps):
+    for step in range(args.steps):
         given.begin(step)
-        found = given.gathered(sums(told, comm.rank, step).ravel(), default=default.ravel())
+        found = given.gathered(sums(args, comm.rank, step).ravel(), default=default.ravel())
         whole += found.reshape(shape).sum(axis=0)
         there += ranks - len(given.lost)
         lost_at |= {rank: step for rank in given.lost if rank not in lost_at}
-    parts = there if told.fill == "weight" else ranks * told.steps
+    parts = there if args.fill == "weight" else ranks * args.steps
     estimates = (whole / (parts * np.array(SAMPLES)[:, None])).sum(axis=0)
     exact = mean_after(LEVELS - 1, 2 ** (LEVELS - 1))
-    return float(np.sqrt(np.mean((estimates - exact) ** 2))), expected(told, ranks, lost_at, exact)
+    return float(np.sqrt(np.mean((estimates - exact) ** 2))), expected(args, ranks, lost_at, exact)
 
 
-def expected(told: argparse.Namespace, ranks: int, lost_at: dict[int, int], exact: float) -> float:
+def expected(args: argparse.Namespace, ranks: int, lost_at: dict[int, int], exact: float) -> float:
     """Return the expected root mean square error of an estimate with missing ranks.
 
     An estimate is a weighted sum of each rank's values in each step, all independent and of one variance, `of_one`. The
     last sums of a lost rank replace those of all missing steps. On a straight line, the k-th of these adds k times the
     difference of the last two, if it has contributed two. A rank without contributions is not replaced.
     """
-    whole = ranks * told.steps
+    whole = ranks * args.steps
     of_one = sum(variance_of(level) / SAMPLES[level] for level in range(LEVELS))
-    squares, missing = float((ranks - len(lost_at)) * told.steps), 0
+    squares, missing = float((ranks - len(lost_at)) * args.steps), 0
     for step in lost_at.values():
-        weights, more = np.ones(step), told.steps - step
-        if told.fill in ("last", "linear") and step:
+        weights, more = np.ones(step), args.steps - step
+        if args.fill in ("last", "linear") and step:
             weights[-1] += more
-            if told.fill == "linear" and step >= 2:
+            if args.fill == "linear" and step >= 2:
                 weights[-2:] += more * (more + 1) / 2 * np.array([-1, 1])
         else:
             missing += more
         squares += float(weights @ weights)
-    if told.fill == "weight":
+    if args.fill == "weight":
         whole, missing = whole - missing, 0
-    bias = missing / whole * (exact - (told.fill == "default"))
+    bias = missing / whole * (exact - (args.fill == "default"))
     return math.sqrt(bias**2 + squares * of_one / whole**2)
 
 
 def main() -> None:
     """Solve, and print the errors on the first survivor."""
     comm = MPI.COMM_WORLD
-    told = parse_arguments(comm.size)
-    if told.solver == "mlmc":
-        given = Contributions(comm, told)
-        error, wanted = multilevel(given, told)
+    args = parse_arguments(comm.size)
+    if args.solver == "mlmc":
+        given = Contributions(comm, args)
+        error, wanted = multilevel(given, args)
         said = f"error {error:.3e}, expected {wanted:.3e}"
     else:
-        given = Rows(comm, told)
-        error, largest = (heat if told.solver == "heat" else conjugate_gradient)(given, told.steps)
+        given = Rows(comm, args)
+        error, largest = (heat if args.solver == "heat" else conjugate_gradient)(given, args.steps)
         said = f"error {error / largest:.3e} of the largest value"
     if comm.rank == int(given.total(comm.rank, MPI.MIN)):
-        print(f"{told.solver}: {said}, lost: {list(given.lost)}")
+        print(f"{args.solver}: {said}, lost: {list(given.lost)}")
 
 
 if __name__ == "__main__":

@@ -40,15 +40,15 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def complaint(told: argparse.Namespace, ranks: int, rows: int) -> str:
+def complaint(args: argparse.Namespace, ranks: int, rows: int) -> str:
     """Return the problem of the command line, or ""."""
-    powers = all(number > 0 and number & (number - 1) == 0 for number in (ranks, rows, told.columns))
+    powers = all(number > 0 and number & (number - 1) == 0 for number in (ranks, rows, args.columns))
     if not powers or rows < 2 * ranks:
         needed = "ranks, rows and columns must be powers of two, with at least two rows per rank"
-        return f"{needed}; there are {ranks}, {rows} and {told.columns}"
-    if not 0 < told.tolerance < 1:  # NaN is invalid, too
-        return f"--tolerance {told.tolerance}: not above 0 and below 1"
-    return f"--max-iterations {told.max_iterations}: below 0" if told.max_iterations < 0 else ""
+        return f"{needed}; there are {ranks}, {rows} and {args.columns}"
+    if not 0 < args.tolerance < 1:  # NaN is invalid, too
+        return f"--tolerance {args.tolerance}: not above 0 and below 1"
+    return f"--max-iterations {args.max_iterations}: below 0" if args.max_iterations < 0 else ""
 
 
 def couplings(row: int, rows: int, columns: int) -> np.ndarray:
@@ -224,9 +224,9 @@ def eliminated(rows: int, columns: int) -> np.ndarray:
 
 def main() -> None:
     """Set up, solve, and compare with elimination."""
-    told, comm = parse_arguments(), MPI.COMM_WORLD
-    rows, columns = 4 * comm.size if told.rows is None else told.rows, told.columns
-    if wrong := complaint(told, comm.size, rows):
+    args, comm = parse_arguments(), MPI.COMM_WORLD
+    rows, columns = 4 * comm.size if args.rows is None else args.rows, args.columns
+    if wrong := complaint(args, comm.size, rows):
         raise SystemExit(f"multigrid: {wrong}" if comm.rank == 0 else 1)
     each = rows // comm.size
     mine = np.stack([couplings(comm.rank * each + row, rows, columns) for row in range(each)], axis=1)
@@ -235,7 +235,7 @@ def main() -> None:
     level = Level(comm, mine, 1)
     comm.Barrier()
     ready = MPI.Wtime()
-    x, iterations = solve(level, np.ones((each, columns)), told.tolerance, told.max_iterations)
+    x, iterations = solve(level, np.ones((each, columns)), args.tolerance, args.max_iterations)
     end = MPI.Wtime()
     whole = np.empty((rows, columns)) if comm.rank == 0 else None
     comm.Gather(x, whole)
@@ -244,7 +244,7 @@ def main() -> None:
         wrong = float(np.abs(whole - exact).max() / np.abs(exact).max())
         print(f"multigrid: {comm.size} ranks, {rows} x {columns}, {level.depth} levels, {iterations} iterations")
         print(f"# setup {ready - begin:.6f} s, solve {end - ready:.6f} s, off by {wrong:.1e}")
-        print(f"right: {wrong < 100 * told.tolerance}", flush=True)
+        print(f"right: {wrong < 100 * args.tolerance}", flush=True)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ class Token(NamedTuple):
 
     stages: int
     value: int
-    told: int
+    informed: int
     revoked_ps: int
     woken_ps: int
 
@@ -90,7 +90,7 @@ class Ring:
         before, after = self.living(comm, -1), self.living(comm, 1)
         first, own = MPI.Group.Translate_ranks(comm.group, [before, comm.rank], MPI.COMM_WORLD.group)
         stages = range(first + 1, own + 1 if own > first else own + 1 + self.ranks)
-        token = self.kept._replace(told=0, revoked_ps=NEVER, woken_ps=0)
+        token = self.kept._replace(informed=0, revoked_ps=NEVER, woken_ps=0)
         is_first = comm.rank == next(rank for rank in range(comm.size) if rank not in self.dead)
         waits = not is_first
         buffer = np.zeros(len(token), np.int64)
@@ -101,10 +101,10 @@ class Ring:
             waits = True
             recovery.die_at(self.arguments.die, token.stages // self.ranks)
             token = self.kept = self.handled(token, stages, is_first)
-            if is_first and token.told >= comm.size - len(self.dead):
+            if is_first and token.informed >= comm.size - len(self.dead):
                 return token.value
             comm.Send(np.array(token, np.int64), after)
-            if token.told and not is_first:
+            if token.informed and not is_first:
                 return token.value
 
     def handled(self, token: Token, stages: range, is_first: bool) -> Token:
@@ -118,7 +118,7 @@ class Ring:
         if done < self.ranks * self.arguments.laps:
             return token._replace(stages=done, value=value)
         revoked_ps, woken_ps = min(token.revoked_ps, self.revoked_ps), max(token.woken_ps, self.woken_ps)
-        return Token(done, value, token.told + int(is_first or token.told > 0), revoked_ps, woken_ps)
+        return Token(done, value, token.informed + int(is_first or token.informed > 0), revoked_ps, woken_ps)
 
     # -------------------------------------------------------------------------------------------------------- recovery
 

@@ -146,9 +146,9 @@ def replace(comm: MPI.Intracomm, *, in_order: bool = True) -> MPI.Intracomm:
             everybody, well = attempt(inter.Merge, high=False)
             if agree(living, well):
                 keys = dead if in_order else range(comm.size, comm.size + len(dead))
-                _, told = attempt(everybody.bcast, list(keys), root=0)
+                _, received = attempt(everybody.bcast, list(keys), root=0)
                 made, split = attempt(everybody.Split, 0, comm.rank)
-                if agree(everybody, told and split):
+                if agree(everybody, received and split):
                     return made
         for unfinished in (inter, everybody, made):
             if unfinished:
@@ -174,8 +174,8 @@ def joined() -> MPI.Intracomm:
     if parent == MPI.COMM_NULL:
         return MPI.COMM_WORLD
     everybody, well = attempt(parent.Merge, high=True)
-    keys, told = attempt(everybody.bcast, None, root=0) if well else (None, False)
-    if not told:  # no other rank may reach the agreement
+    keys, received = attempt(everybody.bcast, None, root=0) if well else (None, False)
+    if not received:  # no other rank may reach the agreement
         die()
     made, split = attempt(everybody.Split, 0, keys[MPI.COMM_WORLD.rank])
     if not agree(everybody, split):
@@ -403,12 +403,12 @@ class Parser(argparse.ArgumentParser):
 
     def parse_args(self, *args: Any, **options: Any) -> Any:
         """Read the command line; reject a failure of a rank that does not exist."""
-        told = super().parse_args(*args, **options)
+        parsed = super().parse_args(*args, **options)
         ranks = MPI.COMM_WORLD.size
-        for rank, step in told.die:
+        for rank, step in parsed.die:
             if rank >= ranks and not is_new():
                 self.error(f"--die {rank}@{step}: there are {ranks} ranks, from 0 on")
-        return told
+        return parsed
 
     def error(self, message: str) -> NoReturn:
         """Print the problem on the first rank, and end with status 2."""

@@ -50,14 +50,14 @@ def parse_arguments(ranks: int) -> argparse.Namespace:
     add("--tolerance", type=recovery.above_0, default=1e-10, help="largest error of the solution")
     add("--recovery", choices=["neighbours", "initial"], default="neighbours", help="source of lost values")
     add("--work", type=recovery.seconds, default=0.0, metavar="SECONDS", help="work per unit of weight")
-    told = parser.parse_args()
-    if told.vertices is None:
-        told.vertices = 200 * ranks
-        if told.mesh == "chain" and ranks > 1:  # divisible before and after a failure
-            told.vertices = ranks * (ranks - 1) * -(-200 // (ranks - 1))
-    if told.vertices < ranks:
-        parser.error(f"--vertices {told.vertices}: fewer than one for each of {ranks} ranks")
-    return told
+    args = parser.parse_args()
+    if args.vertices is None:
+        args.vertices = 200 * ranks
+        if args.mesh == "chain" and ranks > 1:  # divisible before and after a failure
+            args.vertices = ranks * (ranks - 1) * -(-200 // (ranks - 1))
+    if args.vertices < ranks:
+        parser.error(f"--vertices {args.vertices}: fewer than one for each of {ranks} ranks")
+    return args
 
 
 # ------------------------------------------------------------------------------------------------------------ the mesh
@@ -87,12 +87,12 @@ class Mesh(NamedTuple):
         return int((sheet[1:] != sheet[:-1]).sum() + (sheet[:, 1:] != sheet[:, :-1]).sum())
 
 
-def mesh(told: argparse.Namespace) -> Mesh:
+def mesh(args: argparse.Namespace) -> Mesh:
     """Make a chain, or a square with vertices along Hilbert's curve."""
-    if told.mesh == "chain":
-        side, x, y = told.vertices, np.arange(told.vertices), np.zeros(told.vertices, np.int64)
+    if args.mesh == "chain":
+        side, x, y = args.vertices, np.arange(args.vertices), np.zeros(args.vertices, np.int64)
     else:
-        side = int(np.ceil(np.sqrt(told.vertices)))
+        side = int(np.ceil(np.sqrt(args.vertices)))
         y, x = np.divmod(np.arange(side * side), side)
         order = np.argsort(along_the_curve(x, y, side))
         x, y = x[order], y[order]
@@ -152,7 +152,7 @@ class Plan(NamedTuple):
 class Part:
     """One rank's vertices, with the known values."""
 
-    def __init__(self, plan: Plan, told: argparse.Namespace, side: int, me: int) -> None:
+    def __init__(self, plan: Plan, args: argparse.Namespace, side: int, me: int) -> None:
         self.own, self.step = plan.own, 0
         count = len(self.own)
         far, where = np.unique(np.stack((plan.ranks, plan.adjacent))[:, plan.ranks != me], axis=1, return_index=True)
@@ -167,11 +167,11 @@ class Part:
             theirs = np.flatnonzero(far[0] == rank) + count
             ours = np.unique(self.rows[plan.ranks == rank])
             self.partners.append((rank, ours, slice(int(theirs[0]), int(theirs[-1]) + 1)))
-        self.diagonal = plan.degrees + told.shift
+        self.diagonal = plan.degrees + args.shift
         solution = exact(self.x, self.y, side)
         self.solution = solution[:count]
         self.right = self.diagonal * self.solution - self.around(solution)
-        self.loads = costs(self.x[:count], self.y[:count], side, square=told.mesh == "square")
+        self.loads = costs(self.x[:count], self.y[:count], side, square=args.mesh == "square")
         self.values = np.zeros(len(self.known))
 
     def around(self, values: np.ndarray) -> np.ndarray:
@@ -185,37 +185,37 @@ class Part:
         for request in waiting:
             request.Wait()
 
-    def solve(self, comm: MPI.Intracomm, told: argparse.Namespace) -> Solution:
+    def solve(self, comm: MPI.Intracomm, args: argparse.Namespace) -> Solution:
         """Compute until the residual is small enough, and return the result."""
         count = len(self.own)
         while True:
-            recovery.die_at(told.die, self.step)
+            recovery.die_at(args.die, self.step)
             self.exchange(comm, self.values)
             new = (self.right + self.around(self.values)) / self.diagonal
-            self.work(told, partition.COMPUTATION)
+            self.work(args, partition.COMPUTATION)
             if self.step % SHOWN == 0:
-                self.show(comm, told, self.values)
+                self.show(comm, args, self.values)
             if self.step % CHECKED == 0:
                 residual = float(np.abs((new - self.values[:count]) * self.diagonal).max(initial=0))
-                if largest(comm, residual) <= told.tolerance * told.shift or self.step >= told.steps:
-                    return self.judged(comm, told)
+                if largest(comm, residual) <= args.tolerance * args.shift or self.step >= args.steps:
+                    return self.judged(comm, args)
             self.values = np.concatenate((new, self.values[count:]))
             self.step += 1
 
-    def work(self, told: argparse.Namespace, kind: str) -> None:
+    def work(self, args: argparse.Namespace, kind: str) -> None:
         """Let the time of a stage for these vertices pass."""
-        if told.work:
-            time.sleep(told.work * self.loads[kind].sum())
+        if args.work:
+            time.sleep(args.work * self.loads[kind].sum())
 
-    def show(self, comm: MPI.Intracomm, told: argparse.Namespace, values: np.ndarray) -> float:
+    def show(self, comm: MPI.Intracomm, args: argparse.Namespace, values: np.ndarray) -> float:
         """Process a part of the mesh, if there is any: find its largest value."""
         if partition.VISUALISATION not in self.loads:
             return 0.0
-        self.work(told, partition.VISUALISATION)
+        self.work(args, partition.VISUALISATION)
         seen = self.loads[partition.VISUALISATION] > 0
         return largest(comm, float(values[: len(seen)][seen].max(initial=0)))
 
-    def judged(self, comm: MPI.Intracomm, told: argparse.Namespace) -> Solution:
+    def judged(self, comm: MPI.Intracomm, args: argparse.Namespace) -> Solution:
         """Compare with the solution."""
         values = self.values[: len(self.own)]
         mine, state = np.zeros(1, np.int64), np.zeros(1, np.int64)
@@ -224,7 +224,7 @@ class Part:
         )
         comm.Allreduce(mine, state)
         error = largest(comm, float(np.abs(values - self.solution).max(initial=0)))
-        seen = abs(self.show(comm, told, values) - self.show(comm, told, self.solution))
+        seen = abs(self.show(comm, args, values) - self.show(comm, args, self.solution))
         return Solution(max(error, seen), int(state[0]) % 2**32, self.step)
 
 
@@ -272,8 +272,8 @@ def depth_of(graph: partition.Graph, lost: np.ndarray) -> int:
 class Recovery:
     """Partition the mesh for the survivors, and migrate values."""
 
-    def __init__(self, told: argparse.Namespace) -> None:
-        self.told, self.count = told, MPI.COMM_WORLD.size
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.args, self.count = args, MPI.COMM_WORLD.size
         self.part: Part | None = None
         self.cuts: list[Cut] = []
 
@@ -286,7 +286,7 @@ class Recovery:
             plans, cut = self.planned([each[:2] for each in have], max(step for _, _, step in have))
         plan, side, step, depth = comm.scatter(plans, root=0)
         cut = comm.bcast(cut, root=0)
-        part = Part(plan, self.told, side, comm.rank)
+        part = Part(plan, self.args, side, comm.rank)
         part.step = step
         self.move(comm, plan, part)
         self.fill(comm, part, depth)
@@ -294,12 +294,12 @@ class Recovery:
 
     def planned(self, have: list[tuple[int, np.ndarray]], step: int) -> tuple[list[tuple[Plan, int, int, int]], Cut]:
         """Partition the mesh for the survivors, and send each its part and moves."""
-        whole = mesh(self.told)
+        whole = mesh(self.args)
         rank_of, holders = np.full(self.count, -1), np.full(len(whole.x), -1)
         for rank, (name, own) in enumerate(have):
             rank_of[name], holders[own] = rank, rank
         parts, cut = self.recut(whole, holders, [name for name, _ in have])
-        depth = depth_of(whole.graph, holders < 0) if self.told.recovery == "neighbours" else 0
+        depth = depth_of(whole.graph, holders < 0) if self.args.recovery == "neighbours" else 0
         ranks, first = rank_of[parts], whole.graph.first
         places, degrees, plans = np.stack((whole.x, whole.y)), np.diff(first), []
         for rank, (_, before) in enumerate(have):
@@ -368,7 +368,7 @@ class Recovery:
         while True:
             (self.part, cut), comm = recovery.until_agreed(comm, self.distributed, recovery.shrink)
             self.cuts.append(cut)
-            solution, well = recovery.attempt(self.part.solve, comm, self.told)
+            solution, well = recovery.attempt(self.part.solve, comm, self.args)
             if not well:
                 comm.Revoke()
             if recovery.agree(comm, well):
@@ -380,9 +380,9 @@ class Recovery:
 # ---------------------------------------------------------------------------------------------------------- validation
 
 
-def judged(told: argparse.Namespace, cuts: list[Cut], count: int) -> tuple[list[str], bool]:
+def judged(args: argparse.Namespace, cuts: list[Cut], count: int) -> tuple[list[str], bool]:
     """Describe the partitions; return True if they meet their bounds."""
-    lines, right = [f"repartition: {told.mesh} of at least {told.vertices} vertices, {count} ranks"], True
+    lines, right = [f"repartition: {args.mesh} of at least {args.vertices} vertices, {count} ranks"], True
     for number, cut in enumerate(cuts):
         if number:
             gone = sorted({*cuts[number - 1].living} - {*cut.living})
@@ -392,10 +392,10 @@ def judged(told: argparse.Namespace, cuts: list[Cut], count: int) -> tuple[list[
             f"{len(cut.living)} parts, imbalance: {stages}; edge cut {cut.cut:.0f}, from scratch {cut.fresh:.0f}"
         )
         right &= cut.lawful and cut.cut <= 1.3 * cut.fresh and cut.moved <= cut.in_order
-        even = told.mesh == "chain" and count > 1 and told.vertices % (count * (count - 1)) == 0
+        even = args.mesh == "chain" and count > 1 and args.vertices % (count * (count - 1)) == 0
         if number == 1 and even and len(cut.living) == count - 1:
             (dead,) = {*range(count)} - {*cut.living}
-            right &= cut.in_order == to_move(told.vertices, count, dead)
+            right &= cut.in_order == to_move(args.vertices, count, dead)
     return lines, right
 
 
@@ -422,14 +422,14 @@ def to_move(vertices: int, count: int, dead: int) -> int:
 
 def main() -> None:
     """Solve, excluding failed ranks."""
-    told = parse_arguments(MPI.COMM_WORLD.size)
-    solver = Recovery(told)
+    args = parse_arguments(MPI.COMM_WORLD.size)
+    solver = Recovery(args)
     solution, comm = solver.run(MPI.COMM_WORLD)
-    lines, right = judged(told, solver.cuts, MPI.COMM_WORLD.size)
+    lines, right = judged(args, solver.cuts, MPI.COMM_WORLD.size)
     if len(solver.cuts) == 1:
         lines.append(f"{solution.iterations} iterations, state {solution.state:08x}")
-    exact_enough = solution.error <= told.tolerance
-    lines.append(f"solution and picture right to {told.tolerance:g}: {exact_enough}")
+    exact_enough = solution.error <= args.tolerance
+    lines.append(f"solution and picture right to {args.tolerance:g}: {exact_enough}")
     recovery.conclude(comm, lines, right and exact_enough)
 
 

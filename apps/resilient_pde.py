@@ -53,30 +53,30 @@ def parse_arguments() -> argparse.Namespace:
     add("--work", type=recovery.seconds, default=0.0, metavar="SECONDS", help="duration of a sample")
     add("--dying", type=recovery.number(float, 0, below=1), default=0.0, help="probability that a client dies at once")
     add("--seed", type=recovery.natural, default=0, help="seed of the failures of --dying")
-    told = parser.parse_args()
-    if told.cells <= 2 * told.overlap:
-        parser.error(f"--cells {told.cells}: not above {2 * told.overlap}, which is twice the overlap")
+    args = parser.parse_args()
+    if args.cells <= 2 * args.overlap:
+        parser.error(f"--cells {args.cells}: not above {2 * args.overlap}, which is twice the overlap")
     ranks = MPI.COMM_WORLD.size
     if ranks < 2:
         parser.error("needs a server and a client, at least two ranks")
-    told.servers = max(1, ranks // (told.clients + 1))
-    told.total = told.total or told.servers * told.subdomains
-    if told.total < told.servers:
-        parser.error(f"--total {told.total}: {told.servers} servers need a subdomain each")
+    args.servers = max(1, ranks // (args.clients + 1))
+    args.total = args.total or args.servers * args.subdomains
+    if args.total < args.servers:
+        parser.error(f"--total {args.total}: {args.servers} servers need a subdomain each")
     rank = MPI.COMM_WORLD.rank
-    if rank != first_of(crew_of(rank, told), told) and np.random.default_rng([told.seed, rank]).random() < told.dying:
-        told.die.append((rank, 0))
-    return told
+    if rank != first_of(crew_of(rank, args), args) and np.random.default_rng([args.seed, rank]).random() < args.dying:
+        args.die.append((rank, 0))
+    return args
 
 
-def crew_of(rank: int, told: argparse.Namespace) -> int:
+def crew_of(rank: int, args: argparse.Namespace) -> int:
     """Return the crew of a rank of COMM_WORLD."""
-    return ((rank + 1) * told.servers - 1) // MPI.COMM_WORLD.size
+    return ((rank + 1) * args.servers - 1) // MPI.COMM_WORLD.size
 
 
-def first_of(crew: int, told: argparse.Namespace) -> int:
+def first_of(crew: int, args: argparse.Namespace) -> int:
     """Return the rank in COMM_WORLD of a crew's server, its first rank."""
-    return crew * MPI.COMM_WORLD.size // told.servers
+    return crew * MPI.COMM_WORLD.size // args.servers
 
 
 # --------------------------------------------------------------------------------------------------------- the equation
@@ -123,11 +123,11 @@ class Subdomain(NamedTuple):
         return function[[self.to_left - self.left, self.to_right - self.left]]
 
 
-def subdomain(number: int, told: argparse.Namespace) -> Subdomain:
+def subdomain(number: int, args: argparse.Namespace) -> Subdomain:
     """Return one of the subdomains, numbered from the left."""
-    cells, low, high = told.total * told.cells, number * told.cells, (number + 1) * told.cells
-    left, right = max(0, low - told.overlap), min(cells, high + told.overlap)
-    return Subdomain(left, right, cells, min(low + told.overlap, right), max(high - told.overlap, left))
+    cells, low, high = args.total * args.cells, number * args.cells, (number + 1) * args.cells
+    left, right = max(0, low - args.overlap), min(cells, high + args.overlap)
+    return Subdomain(left, right, cells, min(low + args.overlap, right), max(high - args.overlap, left))
 
 
 def ends(sample: int, samples: int) -> tuple[float, float]:
@@ -180,11 +180,11 @@ def at(functions: np.ndarray, left: float, right: float) -> np.ndarray:
 class Server:
     """The state of some subdomains: available samples, and the samples in work."""
 
-    def __init__(self, crew: MPI.Intracomm, number: int, told: argparse.Namespace) -> None:
-        self.crew, self.told = crew, told
-        self.mine = range(number * told.total // told.servers, (number + 1) * told.total // told.servers)
-        self.subdomains = {each: subdomain(each, told) for each in self.mine}
-        self.bag = deque((each, sample) for sample in range(told.samples) for each in self.mine)
+    def __init__(self, crew: MPI.Intracomm, number: int, args: argparse.Namespace) -> None:
+        self.crew, self.args = crew, args
+        self.mine = range(number * args.total // args.servers, (number + 1) * args.total // args.servers)
+        self.subdomains = {each: subdomain(each, args) for each in self.mine}
+        self.bag = deque((each, sample) for sample in range(args.samples) for each in self.mine)
         self.samples: dict[int, dict[int, np.ndarray]] = {each: {} for each in self.mine}
         self.idle = deque(range(1, crew.size))
         self.doing: dict[int, tuple[int, int]] = {}
@@ -193,7 +193,7 @@ class Server:
 
     def sample(self) -> None:
         """Distribute samples until none is pending, and dismiss the clients."""
-        answer, status, request = np.zeros(self.told.cells + 2 * self.told.overlap + 3), MPI.Status(), MPI.REQUEST_NULL
+        answer, status, request = np.zeros(self.args.cells + 2 * self.args.overlap + 3), MPI.Status(), MPI.REQUEST_NULL
         self.give()
         while self.doing:
             request = request or self.crew.Irecv(answer, MPI.ANY_SOURCE, WORK)
@@ -219,7 +219,7 @@ class Server:
         if self.doing.pop(client, None) is not None:
             self.idle.append(client)
         self.taken += 1
-        recovery.die_at(self.told.die, self.taken)
+        recovery.die_at(self.args.die, self.taken)
 
     @property
     def count(self) -> int:
@@ -234,7 +234,7 @@ class Server:
         """Solve with the other servers; return the local maximum error and value."""
         functions = {}
         for each, samples in self.samples.items():
-            points = np.array([ends(sample, self.told.samples) for sample in samples])
+            points = np.array([ends(sample, self.args.samples) for sample in samples])
             functions[each] = regression(points, np.array([*samples.values()]))
         seen = np.array([self.subdomains[each].seen_from(functions[each]) for each in self.mine])
         inside = chained(seen)
@@ -267,18 +267,18 @@ def serve(server: Server, servers: MPI.Intracomm) -> np.ndarray:
     return np.array([1, server.poor(), server.count, MPI.Wtime(), error, largest])
 
 
-def toil(crew: MPI.Intracomm, told: argparse.Namespace) -> None:
+def toil(crew: MPI.Intracomm, args: argparse.Namespace) -> None:
     """Solve samples until dismissed."""
     task, number = np.zeros(2, int), 0
     while True:
         crew.Recv(task, 0, WORK)
         if task[0] == HOME:
             return
-        recovery.die_at(told.die, number)
+        recovery.die_at(args.die, number)
         number += 1
-        values = subdomain(int(task[0]), told).solve(*ends(int(task[1]), told.samples))
-        if told.work:
-            time.sleep(told.work)
+        values = subdomain(int(task[0]), args).solve(*ends(int(task[1]), args.samples))
+        if args.work:
+            time.sleep(args.work)
         crew.Send(np.concatenate([task, values]), 0, WORK)
 
 
@@ -298,15 +298,15 @@ def do_without(server: Server) -> None:
         if client in server.idle:
             server.idle.remove(client)
         task = server.doing.pop(client, None)
-        if task is not None and task[1] not in server.samples[task[0]] and server.told.recovery == "again":
+        if task is not None and task[1] not in server.samples[task[0]] and server.args.recovery == "again":
             server.bag.append(task)
 
 
-def crews(comm: MPI.Intracomm, told: argparse.Namespace) -> tuple[MPI.Intracomm, MPI.Intracomm]:
+def crews(comm: MPI.Intracomm, args: argparse.Namespace) -> tuple[MPI.Intracomm, MPI.Intracomm]:
     """Make a communicator of each crew, and one of the servers, from the survivors."""
     rank = MPI.COMM_WORLD.rank
-    crew = crew_of(rank, told)
-    return comm.Split(crew, rank), comm.Split(0 if rank == first_of(crew, told) else MPI.UNDEFINED, rank)
+    crew = crew_of(rank, args)
+    return comm.Split(crew, rank), comm.Split(0 if rank == first_of(crew, args) else MPI.UNDEFINED, rank)
 
 
 def concluded(comm: MPI.Intracomm, part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -317,9 +317,9 @@ def concluded(comm: MPI.Intracomm, part: np.ndarray) -> tuple[np.ndarray, np.nda
     return sums, largest
 
 
-def dead_servers(comm: MPI.Intracomm, told: argparse.Namespace) -> list[int]:
+def dead_servers(comm: MPI.Intracomm, args: argparse.Namespace) -> list[int]:
     """Return the ranks of the failed servers."""
-    ranks = [first_of(crew, told) for crew in range(told.servers)]
+    ranks = [first_of(crew, args) for crew in range(args.servers)]
     there = MPI.Group.Translate_ranks(MPI.COMM_WORLD.group, ranks, comm.group)
     return [rank for rank, now in zip(ranks, there, strict=True) if now == MPI.UNDEFINED]
 
@@ -327,42 +327,42 @@ def dead_servers(comm: MPI.Intracomm, told: argparse.Namespace) -> list[int]:
 # ----------------------------------------------------------------------------------------------------------------- main
 
 
-def report(comm: MPI.Intracomm, told: argparse.Namespace, sums: np.ndarray, largest: np.ndarray) -> None:
+def report(comm: MPI.Intracomm, args: argparse.Namespace, sums: np.ndarray, largest: np.ndarray) -> None:
     """Print the solution or the loss, and end."""
     whole, poor, count = map(int, sums)
-    if whole < told.servers:
-        recovery.give_up(comm, f"the data of the servers on ranks {dead_servers(comm, told)}")
+    if whole < args.servers:
+        recovery.give_up(comm, f"the data of the servers on ranks {dead_servers(comm, args)}")
     if poor:
-        recovery.give_up(comm, f"{poor} of {told.total} subdomains, with fewer than {NEEDED} of {told.samples} samples")
+        recovery.give_up(comm, f"{poor} of {args.total} subdomains, with fewer than {NEEDED} of {args.samples} samples")
     when, error, value = map(float, largest)
     bound = math.ceil(math.log10(max(error, 1e-16)))
-    clients, wanted = MPI.COMM_WORLD.size - told.servers, told.total * told.samples
+    clients, wanted = MPI.COMM_WORLD.size - args.servers, args.total * args.samples
     lines = [
         f"# {wanted - count} of {wanted} samples are missing, error below 1e{bound}",
-        f"# time: solved after {when * 1e6:.6f} us, {100 * count * told.work / (when or 1) / clients:.2f} % of it work",
-        f"resilient_pde: {told.total} subdomains of {told.servers} servers, largest value {value:.6f}",
+        f"# time: solved after {when * 1e6:.6f} us, {100 * count * args.work / (when or 1) / clients:.2f} % of it work",
+        f"resilient_pde: {args.total} subdomains of {args.servers} servers, largest value {value:.6f}",
     ]
-    recovery.conclude(comm, lines, error <= 1e-13 + 1e-15 * told.total**2)
+    recovery.conclude(comm, lines, error <= 1e-13 + 1e-15 * args.total**2)
 
 
 def main() -> None:
     """Run a server or a client, and end together."""
-    told = parse_arguments()
-    (crew, servers), comm = recovery.until_agreed(MPI.COMM_WORLD, lambda comm: crews(comm, told), recovery.shrink)
-    number, part = crew_of(MPI.COMM_WORLD.rank, told), np.zeros(6)
+    args = parse_arguments()
+    (crew, servers), comm = recovery.until_agreed(MPI.COMM_WORLD, lambda comm: crews(comm, args), recovery.shrink)
+    number, part = crew_of(MPI.COMM_WORLD.rank, args), np.zeros(6)
     if servers != MPI.COMM_NULL:
-        found, well = recovery.attempt(serve, Server(crew, number, told), servers)
+        found, well = recovery.attempt(serve, Server(crew, number, args), servers)
         if well:
             part = found
         else:
             servers.Revoke()
-    elif MPI.Group.Translate_ranks(crew.group, [0], MPI.COMM_WORLD.group)[0] == first_of(number, told):
-        recovery.attempt(toil, crew, told)
+    elif MPI.Group.Translate_ranks(crew.group, [0], MPI.COMM_WORLD.group)[0] == first_of(number, args):
+        recovery.attempt(toil, crew, args)
     for part_of in (crew, servers):
         if part_of != MPI.COMM_NULL:
             part_of.Free()
     (sums, largest), comm = recovery.until_agreed(comm, lambda comm: concluded(comm, part), recovery.shrink)
-    report(comm, told, sums, largest)
+    report(comm, args, sums, largest)
 
 
 if __name__ == "__main__":

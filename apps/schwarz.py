@@ -246,11 +246,11 @@ class Solver:
         mine = np.array(self.seen(), dtype=float)
         all_seen = np.empty((comm.size, len(mine))) if comm.rank == 0 else None
         comm.Gather(mine, all_seen)
-        told = Judge(self.arguments).judged(comm.size, all_seen) if comm.rank == 0 else None
-        told = comm.bcast(told)
+        result = Judge(self.arguments).judged(comm.size, all_seen) if comm.rank == 0 else None
+        result = comm.bcast(result)
         if self.part:
             self.take(comm)  # messages no longer needed
-        return told
+        return result
 
     def seen(self) -> Seen:
         """Return the validated data of this rank's subdomain."""

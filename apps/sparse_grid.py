@@ -220,9 +220,9 @@ class Solver:
         comm.Barrier()
         self.replicate(comm)
         restored = MPI.Wtime()
-        told = self.combine(comm, self.chosen(comm))
+        result = self.combine(comm, self.chosen(comm))
         self.times = [self.times[0], solved, restored, MPI.Wtime()]
-        return comm.bcast(told, root=0)
+        return comm.bcast(result, root=0)
 
     def prepare(self, comm: MPI.Intracomm) -> MPI.Intracomm | None:
         """Find the complete grids, and return a communicator for this rank's grid, if it is shared."""

@@ -148,13 +148,13 @@ class Doors:
             if other != window:
                 self.lines[other - window] = [Line(other, mail, door) for door in layout.doors(other)]
         self.received: dict[int, dict[int, Any]] = {side: {} for side in self.lines}
-        self.lately: dict[int, dict[int, Any]] = {UP: {}, DOWN: {}}
+        self.recent: dict[int, dict[int, Any]] = {UP: {}, DOWN: {}}
         self.requests: list[MPI.Request] = []
 
     def send(self, side: int, number: int, content: Any) -> None:
         """Send a numbered message to all doors of a neighbour, and keep it for later ones."""
-        lately = {**self.lately[side], number: content}
-        self.lately[side] = {each: lately[each] for each in sorted(lately)[-LATELY:]}
+        recent = {**self.recent[side], number: content}
+        self.recent[side] = {each: recent[each] for each in sorted(recent)[-LATELY:]}
         self._send(side, number, content)
 
     def _send(self, side: int, number: int, content: Any) -> None:
@@ -185,7 +185,7 @@ class Doors:
 
     def take(self, before: int) -> None:
         """Receive available messages, as doors without a gate do, and drop those before some number."""
-        for side in self.lately:
+        for side in self.recent:
             for line in self.lines.get(side, ()):
                 while not line.gone and recovery.attempt(line.comm.iprobe, line.rank)[0]:
                     self._take(side, line)
@@ -212,13 +212,13 @@ class Doors:
             self._send(side, END, lost)
         for side in self.lines:
             self._hear(side, END)
-        told = [self._hear(side, BYE) for side in sorted(self.lines) if side < 0]
-        if self.window and not any(told):  # below may be only new processes
+        informed = [self._hear(side, BYE) for side in sorted(self.lines) if side < 0]
+        if self.window and not any(informed):  # below may be only new processes
             if self.join([DOWN]):
                 self._send(DOWN, END, lost)
                 return self._hear(DOWN, END) and self._hear(DOWN, BYE)
             return named(PRINTED) is not None
-        return any(told)
+        return any(informed)
 
     def leave(self) -> None:
         """Tell the windows above that the end was printed."""
@@ -238,7 +238,7 @@ class Doors:
                 if link:
                     del coming[side]
                     self.lines[side] = [Line(self.window + side, link, 0)]
-                    for number, content in self.lately[side].items():
+                    for number, content in self.recent[side].items():
                         self._send(side, number, content)
             time.sleep(POLL_S)
         return not coming
@@ -421,9 +421,9 @@ class Member:
 
     def end_with(self, comm: MPI.Intracomm, lines: list[str], right: bool) -> NoReturn:
         """End, after all others have left their loops; the first surviving window prints how."""
-        told = self.doors.close(self.lost) if self.doors else False
+        informed = self.doors.close(self.lost) if self.doors else False
         # A door reports whether it was informed, and a process that is not a door does not know.
-        first = self.window == 0 or recovery.agree_on(comm, int(not told) | (not self.doors) << 1) == 1
+        first = self.window == 0 or recovery.agree_on(comm, int(not informed) | (not self.doors) << 1) == 1
         try:
             if first and self.window == 0 and not self.lost:
                 recovery.conclude(comm, lines, right)

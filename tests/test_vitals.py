@@ -50,8 +50,8 @@ def test_the_line_of_a_rank_is_found_in_a_stack():
     stack = vitals.frames(LIBRARY + RANK + SERVE)
     assert vitals.with_place("where", stack) == "where\n    prog.py:4 in <module>"
     assert vitals.with_place("nowhere", []) == "nowhere"
-    assert vitals.stuck(7, stack).startswith("rank 7 is in")
-    assert vitals.stuck(7, []).startswith("the simulator is in")
+    assert vitals.hang_report(7, stack).startswith("rank 7 is in")
+    assert vitals.hang_report(7, []).startswith("the simulator is in")
 
 
 def test_a_line_is_shown_where_the_folder_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

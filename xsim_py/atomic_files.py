@@ -79,7 +79,7 @@ def atomic_path(target: str | Path, *, follow: bool = True) -> Iterator[Path]:
     OSError
         When the file cannot be written; it names `target`.
     """
-    path = meant(str(target), follow=follow)
+    path = resolved_target(str(target), follow=follow)
     try:
         if is_special(str(target), follow=follow):
             yield Path(target)
@@ -105,7 +105,7 @@ def check_file(target: str | Path, *, follow: bool = True) -> None:
     OSError
         It could not.
     """
-    path = meant(str(target), follow=follow)
+    path = resolved_target(str(target), follow=follow)
     try:
         if follow and (number := _descriptor(str(target))) is not None:
             os.fstat(number)
@@ -164,8 +164,8 @@ def dress(path: str, like: str) -> None:
         try:
             os.chown(path, *_owner(like))
         except PermissionError:
-            said = "it belongs to another user or group, and would not do so if replaced"
-            raise OSError(errno.EPERM, said, like) from None
+            message = "it belongs to another user or group, and would not do so if replaced"
+            raise OSError(errno.EPERM, message, like) from None
     shutil.copystat(like, path)
     os.utime(path)
 
@@ -188,7 +188,7 @@ def sync(path: str, flags: int = os.O_RDONLY) -> None:
 # ------------------------------------------------------------------------------------------------ what a name means
 
 
-def meant(target: str, *, follow: bool) -> str:
+def resolved_target(target: str, *, follow: bool) -> str:
     """Return the real path of a file to write: of a link's target, or of the link itself."""
     if follow:
         return os.path.realpath(target)

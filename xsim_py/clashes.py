@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from xsim_py.atomic_files import is_special, meant
+from xsim_py.atomic_files import is_special, resolved_target
 from xsim_py.config import load_machine
 from xsim_py.config.entries import Location
 from xsim_py.errors import ConfigError
@@ -62,7 +62,7 @@ def _known_by(path: str | Path, *, follow: bool) -> set[object]:
     """Return the identity of a file: its path, and its inode, which may have other names."""
     if follow and is_special(str(path), follow=True):
         return set()
-    return {meant(str(path), follow=follow), *_inode_of(path, follow=follow)}
+    return {resolved_target(str(path), follow=follow), *_inode_of(path, follow=follow)}
 
 
 def _inode_of(file: int | str | Path, *, follow: bool = True) -> set[object]:

@@ -38,8 +38,8 @@ class _Action(ctypes.Structure):
     flags: int
 
 
-def notice_senders(struck: Callable[[], None]) -> None:
-    """Call `struck` when another process sends a crash signal, before this process ends with it.
+def notice_senders(on_signal: Callable[[], None]) -> None:
+    """Call `on_signal` when another process sends a crash signal, before this process ends with it.
 
     Call it before `faulthandler` is enabled. It has an effect on Linux only.
     """
@@ -49,7 +49,7 @@ def notice_senders(struck: Callable[[], None]) -> None:
 
     def sent(number: int, _: object) -> None:
         if _getpid() == process:  # otherwise a child of the program has inherited this
-            struck()
+            on_signal()
         _kill(_getpid(), number)
 
     for number in CRASHES:

@@ -83,8 +83,8 @@ def _mismatches(waiting: list[WaitingRank], parts: Sequence[ShardResult], *, sta
     lines, labels = [], set()
     for (label, number), notes in (places | waits).items():
         if len(notes) > 1:
-            said = "; ".join(f"{_ranks(ranks)} in {note}" for note, ranks in notes.items() if ranks)
-            lines.append(f"{MISMATCH} on {label}, collective number {number}: {said}")
+            detail = "; ".join(f"{_ranks(ranks)} in {note}" for note, ranks in notes.items() if ranks)
+            lines.append(f"{MISMATCH} on {label}, collective number {number}: {detail}")
             labels.add(label)
     world = "MPI_COMM_WORLD"
     if (stalled and numbers.get(world)) or world in labels:
@@ -92,8 +92,8 @@ def _mismatches(waiting: list[WaitingRank], parts: Sequence[ShardResult], *, sta
         for rank, count in _counts(parts, WORLD_CID).items():
             counts.setdefault(count, []).append(rank)
         if len(counts) > 1:
-            said = "; ".join(f"{count} by {_ranks(ranks)}" for count, ranks in sorted(counts.items(), reverse=True))
-            lines.append(f"collective calls on {world}: {said}")
+            detail = "; ".join(f"{count} by {_ranks(ranks)}" for count, ranks in sorted(counts.items(), reverse=True))
+            lines.append(f"collective calls on {world}: {detail}")
             labels.add(world)
     refused = [each for part in parts for each in part.refused if each.label in labels]
     return [*lines, *(f"rank {r.rank}: {r.name} at {r.place} was refused: {r.error}" for r in refused)]
@@ -138,11 +138,11 @@ def _dead_ends(waiting: list[WaitingRank], parts: Sequence[ShardResult], *, stal
     polled = {peer for entry in waiting if ended.keys() >= set(entry.polled) for peer in entry.polled}
     lines = []
     for verb, ranks in (("waited", awaited), ("polled", polled)):
-        for said, those in (("failed", ranks & failed), ("ended already", ranks - failed)):
+        for detail, those in (("failed", ranks & failed), ("ended already", ranks - failed)):
             if those:
                 first = f"rank {min(those)} " if len(those) > 1 else ""
                 when = format_time(ended[min(those)], digits=None)
-                lines.append(f"{verb} for, but {said}: {_ranks(those)} ({first}at {when})")
+                lines.append(f"{verb} for, but {detail}: {_ranks(those)} ({first}at {when})")
     return lines
 
 
@@ -180,8 +180,8 @@ def unread(parts: Sequence[ShardResult]) -> tuple[str, int]:
     for entry in messages:
         if entry[:2] == (label, number):
             senders.setdefault(entry[2], set()).add(entry[3])
-    said = "; ".join(f"rank{'s' * (len(ranks) > 1)} {spans(ranks)} in {note}" for note, ranks in senders.items())
-    text = f"{MISMATCH} on {label}, collective number {number}: {said}"
+    detail = "; ".join(f"rank{'s' * (len(ranks) > 1)} {spans(ranks)} in {note}" for note, ranks in senders.items())
+    text = f"{MISMATCH} on {label}, collective number {number}: {detail}"
     return f"{text}; their messages of this collective were never received", len(senders)
 
 

@@ -88,8 +88,8 @@ def isolated(run: Any, joins: Joining | None) -> Iterator[Isolation]:
 class _Absent:
     """The reason of a rank that will not continue: its process has ended while the run was being stopped."""
 
-    def __init__(self, said: str, place: str) -> None:
-        self._said = said
+    def __init__(self, text: str, place: str) -> None:
+        self._said = text
         self.place = place
 
     def describe(self) -> str:
@@ -113,10 +113,10 @@ class _End(NamedTuple):
 
     def of(self, rank: int) -> str:
         """Return a description of the end of a rank of this process."""
-        said = f"{self.subject}{self.what}"
+        text = f"{self.subject}{self.what}"
         if self.rank not in (rank, None):
-            said = f"{said} in rank {self.rank}"
-        return f"{said} ({self.place})" if self.place else said
+            text = f"{text} in rank {self.rank}"
+        return f"{text} ({self.place})" if self.place else text
 
 
 class Joining(NamedTuple):
@@ -235,8 +235,8 @@ class Isolation:
         os.close(near)
         due_ns = vitals.mine.due_ns
         faulthandler.disable()  # the parent's, which it would restore afterwards
-        crashes.notice_senders(self._struck)
-        vitals.show(self._page, answers, at=number * sizeof(Vitals), anew=True)
+        crashes.notice_senders(self._on_signal)
+        vitals.show(self._page, answers, at=number * sizeof(Vitals), renew=True)
         vitals.mine.begin(due_ns)
         fiber.record_turns()
         interruption.on_c_exit(self._exited)
@@ -264,9 +264,9 @@ class Isolation:
         self._transport.die(end, shard, shard.kernel.now_ps)
 
     @staticmethod
-    def _struck() -> None:
+    def _on_signal() -> None:
         """Record that a different process has sent a crash signal."""
-        vitals.mine.struck = 1
+        vitals.mine.signalled = 1
 
     def attach(self, shard: Any, launcher: Any) -> None:
         """Make a new shard of this process record its output, and its launcher start processes."""
@@ -315,14 +315,14 @@ class Isolation:
             return
         watch = self._watches[number]
         watch.interrupted = True
-        stuck = watch.is_stuck(whatever=True)
+        hanging = watch.is_stuck(whatever=True)
         with suppress(ProcessLookupError, ChildProcessError):
             if not watch.vitals.interrupts:
                 os.kill(pid, signal.SIGINT)
             if number in self._asked:
                 if watch.is_still and (self._stack(number) or not watch.is_patient):
                     os.kill(pid, signal.SIGKILL)
-            elif stuck:
+            elif hanging:
                 self._asked.add(number)
                 if os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None:
                     self._halted.add(number)
@@ -397,11 +397,11 @@ class Isolation:
     def warnings(self) -> list[str]:
         """The warnings about processes killed from outside, and about lost data."""
         killed = [
-            f"a process {said} ({_named(ranks)}): this run is not reproducible" for said, ranks in self._killed.items()
+            f"a process {end} ({_named(ranks)}): this run is not reproducible" for end, ranks in self._killed.items()
         ]
         lost = [
-            f"what {_named(ranks)} had counted, recorded and returned is lost: a process {said} after their end"
-            for said, ranks in self._lost.items()
+            f"what {_named(ranks)} had counted, recorded and returned is lost: a process {end} after their end"
+            for end, ranks in self._lost.items()
         ]
         uncounted = (
             f"messages and calls of {_named(sorted(self._uncounted))} are missing from the counts: "
@@ -422,7 +422,7 @@ class Isolation:
     def _post_mortem(self, shard: Any, death: ProcessDeath) -> _End:
         """Return how a process ended that could not report it, and the location of its rank, if known."""
         shown = self._watches[shard.number].vitals
-        frame = None if shown.struck else vitals.of_program(self._stack(shard.number))
+        frame = None if shown.signalled else vitals.of_program(self._stack(shard.number))
         place = "" if frame is None else vitals.shown(frame)
         turn = shown.rank
         fault = turn if any(rank.number == turn and rank.exit_status is None for rank in shard.ranks) else None
@@ -438,11 +438,11 @@ class Isolation:
             return _End(fault, 0, f"has exited with status {death.code}, bypassing Python", "", death.code or 1)
         number = -death.code
         name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
-        said = f"was killed by {name}"
+        text = f"was killed by {name}"
         if frame is None:
             fault = None
-            said += ", possibly out of memory" * (number == signal.SIGKILL)
-        return _End(fault, 0, said, place, 128 + number)
+            text += ", possibly out of memory" * (number == signal.SIGKILL)
+        return _End(fault, 0, text, place, 128 + number)
 
     def _stack(self, number: int) -> list[vitals.Frame]:
         """Return the program frames last written by the process of a shard."""

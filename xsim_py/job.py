@@ -82,21 +82,21 @@ _PAIRS_UP_TO_RANKS = 1024
 class Job:
     """A job of virtual ranks on a machine, from its first start to its result."""
 
-    def __init__(self, spec: MachineSpec, program: Program | Apps, asked: RunParameters) -> None:
+    def __init__(self, spec: MachineSpec, program: Program | Apps, settings: RunParameters) -> None:
         self.spec = spec
         self.program = program
-        self.ranks = ranks = asked.ranks
-        self.seed = asked.seed
-        self.begin_ps = asked.begin_ps
-        self.compute = asked.compute or str(spec.compute.times or spec.compute.mode)
-        self.machine = Machine(spec, ranks=ranks, seed=asked.seed)
+        self.ranks = ranks = settings.ranks
+        self.seed = settings.seed
+        self.begin_ps = settings.begin_ps
+        self.compute = settings.compute or str(spec.compute.times or spec.compute.mode)
+        self.machine = Machine(spec, ranks=ranks, seed=settings.seed)
         self.network = make_network(spec, places=self.machine)
         self.computing = self._computing()
         self.noise = make_noise(spec, seed=self.seed, node_of=self.machine.node_of)
-        self.isolation = asked.isolation
-        self.spawned = asked.spawned
-        self.collectives = asked.way
-        self.transport, self.blocks = self._spread(asked.shards)
+        self.isolation = settings.isolation
+        self.spawned = settings.spawned
+        self.collectives = settings.way
+        self.transport, self.blocks = self._spread(settings.shards)
         if self.isolation:
             cast(Any, self.transport).in_order = self.have_common or self._meet_in_arrays()
         self.apart_by = "isolation" if self.isolation else "mpiexec" * (len(self.transport.local) < self.transport.size)
@@ -320,23 +320,23 @@ class Job:
             if self.host is not None:
                 self.host.prepare_imports(self.program.programs)
             while start is not None:
-                start_ps, struck = start
+                start_ps, injected = start
                 if self.host is not None:
                     self.host.begin()
                 with Patches() as calls:
-                    met = self._schedule(calls, start_ps, struck)
+                    met = self._schedule(calls, start_ps, injected)
                     work = partial(self._attempt, lookahead, met, background, start_ps)
                     parts = self.transport.simulate(work, self.host)
                 start = self.transport.broadcast(self._ended(start, met, self.transport.gather(parts)))
         return self._result((time.process_time() - cpu_s, time.perf_counter() - wall_s))
 
-    def _schedule(self, calls: Patches, start_ps: int, struck: frozenset[CallSite]) -> Schedule | None:
+    def _schedule(self, calls: Patches, start_ps: int, injected: frozenset[CallSite]) -> Schedule | None:
         """Return the failures from this start of the job on, by time and call, and other faults."""
         if self.failures is None:
             return None
         from xsim_py.mpi4py.call_hooks import install_call_sites
 
-        schedule = self.failures.schedule(start_ps, struck=struck)
+        schedule = self.failures.schedule(start_ps, struck=injected)
         self.called = install_call_sites(calls, schedule.sites, lambda _, cause: lifecycle.fail_here(cause))
         self.written = schedule.written
         return schedule
@@ -408,8 +408,8 @@ class Job:
             return None
         died = {(rank, cause) for _, rank, cause in attempt.failures}
         sites = () if met is None else met.sites
-        struck = start[1].union(site for site in sites if (site.rank, site.cause) in died)
-        return aborted_ps + self.restart.delay_ps, struck
+        injected = start[1].union(site for site in sites if (site.rank, site.cause) in died)
+        return aborted_ps + self.restart.delay_ps, injected
 
     def _check_left(self, attempt: Attempt) -> None:
         """Make the monitor check the state left by a start of the job."""

@@ -186,9 +186,9 @@ def _ending(parts: Sequence[ShardResult]) -> tuple[str, int, str]:
     waiting = _flat(part.waiting for part in parts)
     total = sum(len(part.ended_ps) for part in parts)
     if reasons:
-        said = "the wall limit was reached" if reasons[0] == "wall limit" else "interrupted"
-        said = f"{said} at {format_time(_virtual_time_ps(parts), digits=None)}"
-        return reasons[0], 4 if reasons[0] == "wall limit" else 130, deadlock_report(said, waiting, total, parts)
+        message = "the wall limit was reached" if reasons[0] == "wall limit" else "interrupted"
+        message = f"{message} at {format_time(_virtual_time_ps(parts), digits=None)}"
+        return reasons[0], 4 if reasons[0] == "wall limit" else 130, deadlock_report(message, waiting, total, parts)
     abort = next((part.abort for part in parts if part.abort is not None), None)
     if abort is not None:
         when = format_time(abort.time_ps, digits=None)
@@ -199,12 +199,12 @@ def _ending(parts: Sequence[ShardResult]) -> tuple[str, int, str]:
     failed = {rank for part in parts for _, rank, _ in part.failures}
     if len(failed) == total:
         time_ps, rank, cause = max(_flat(part.failures for part in parts))
-        said = f"rank {rank}, the last of {total:,}, failed at {format_time(time_ps, digits=None)}: {cause}"
-        return "aborted", _KILLED, f"no process is left: {said}"
+        message = f"rank {rank}, the last of {total:,}, failed at {format_time(time_ps, digits=None)}: {cause}"
+        return "aborted", _KILLED, f"no process is left: {message}"
     if waiting:
         now = format_time(_virtual_time_ps(parts), digits=None)
-        said = f"deadlock at {now}: no rank can make progress"
-        return "stalled", 3, deadlock_report(said, waiting, total, parts, stalled=True)
+        message = f"deadlock at {now}: no rank can make progress"
+        return "stalled", 3, deadlock_report(message, waiting, total, parts, stalled=True)
     ends = [
         (time_ps, part.first + index, status)
         for part in parts
@@ -240,9 +240,9 @@ def _clock_waits(parts: Sequence[ShardResult]) -> list[str]:
     listed = sorted(longest.items(), key=lambda entry: (-entry[1][0], entry[0]))[:_MOST_LISTED]
     if not listed:
         return []
-    said = "; ".join(f"{format_time(grown_ps)} of rank {rank} at {place}" for place, (grown_ps, rank) in listed)
+    detail = "; ".join(f"{format_time(grown_ps)} of rank {rank} at {place}" for place, (grown_ps, rank) in listed)
     more = f"; and at {len(longest) - len(listed):,} more lines" if len(longest) > len(listed) else ""
-    return [f"loops that poll a clock advanced it in growing ticks and end up to 1 % late: {said}{more}"]
+    return [f"loops that poll a clock advanced it in growing ticks and end up to 1 % late: {detail}{more}"]
 
 
 def _kept(parts: Sequence[ShardResult]) -> list[str]:
@@ -255,26 +255,26 @@ def _computing(parts: Sequence[ShardResult]) -> list[str]:
     """Return warnings about the costs of computation."""
     found = [part.computed for part in parts if part.computed is not None]
     unknown = sorted({stretch for each in found for stretch in each.unknown})
-    said = sorted({complaint for each in found for complaint in each.complaints})
+    complaints = sorted({complaint for each in found for complaint in each.complaints})
     if unknown:
         listed = ", ".join(f"{begin} to {end}" for begin, end in unknown[:_MOST_LISTED])
         rest = f", and {len(unknown) - _MOST_LISTED:,} more" if len(unknown) > _MOST_LISTED else ""
-        said.append(f"computation missing from the file of times took no time: {listed}{rest}")
-    return said
+        complaints.append(f"computation missing from the file of times took no time: {listed}{rest}")
+    return complaints
 
 
 def _shared(parts: Sequence[ShardResult]) -> list[str]:
     """Return warnings about state that ranks have changed for each other, each name once."""
-    told = {name: said for part in reversed(parts) for name, said in part.shared.items()}
+    sentences = {name: said for part in reversed(parts) for name, said in part.shared.items()}
     turns = Counter[str]()
     in_turn: dict[str, int] = {}
-    for name in sorted(told):
+    for name in sorted(sentences):
         package = name.partition(".")[0]
         in_turn[name] = turns[package]
         turns[package] += 1
-    listed = sorted(told, key=lambda name: (in_turn[name], name))[:_MOST_LISTED]  # some of each package
-    lines = [f"shared by ranks: {name}, {told[name]}" for name in sorted(listed)]
-    rest = len(told) - len(listed)
+    listed = sorted(sentences, key=lambda name: (in_turn[name], name))[:_MOST_LISTED]  # some of each package
+    lines = [f"shared by ranks: {name}, {sentences[name]}" for name in sorted(listed)]
+    rest = len(sentences) - len(listed)
     return [*lines, f"shared by ranks: {rest:,} more names of packages"] if rest else lines
 
 
@@ -284,8 +284,8 @@ def never_came_warnings(statements: Mapping[str, str]) -> list[str]:
         return []
     more = f"; and {len(statements) - _MOST_LISTED:,} more" if len(statements) > _MOST_LISTED else ""
     listed = [f"{what} ({instead})" if instead else what for what, instead in statements.items()]
-    said = "; ".join(listed[:_MOST_LISTED])
-    return [f"never injected, because the ranks had ended or made no such call: {said}{more}"]
+    detail = "; ".join(listed[:_MOST_LISTED])
+    return [f"never injected, because the ranks had ended or made no such call: {detail}{more}"]
 
 
 def _ranks_table(parts: Sequence[ShardResult]) -> Table:
@@ -354,12 +354,12 @@ def _failures_table(attempts: Sequence[Attempt]) -> Table:
     """Return all failures, each with the number of ranks that learnt of it, and when."""
     rows = []
     for start, attempt in enumerate(attempts):
-        told: dict[int, list[int]] = {}
+        notified: dict[int, list[int]] = {}
         for part in attempt.parts:
             for failed, time_ps, _, _ in part.learned:
-                told.setdefault(failed, []).append(time_ps)
+                notified.setdefault(failed, []).append(time_ps)
         for time_ps, rank, cause in attempt.failures:
-            known = told.get(rank, [])
+            known = notified.get(rank, [])
             rows.append((start, rank, time_ps, cause, len(known), min(known, default=None), max(known, default=None)))
     names = ("start", "rank", "time_s", "cause", "known_by", "first_known_s", "last_known_s")
     return _table("failures", names, rows)

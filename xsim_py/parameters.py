@@ -180,7 +180,7 @@ class RunParameters(NamedTuple):
     schedule: MatchSchedule | None = None
 
 
-def read(told: Mapping[str, Any], problems: Sequence[str] = (), *, begin_ps: int = 0) -> RunParameters:
+def read(arguments: Mapping[str, Any], problems: Sequence[str] = (), *, begin_ps: int = 0) -> RunParameters:
     """Parse the parameters of `simulate`, by name.
 
     Raises
@@ -192,13 +192,13 @@ def read(told: Mapping[str, Any], problems: Sequence[str] = (), *, begin_ps: int
     wrong = list(problems)
     for name, function in _READ.items():
         try:
-            found[name] = function(told[name])
+            found[name] = function(arguments[name])
         except ValueError as error:
             wrong.append(f"{name}: {error}")
     if getattr(found.get("schedule"), "watch", False) and (found.get("shards") != 1 or found.get("isolation")):
         said = "recording alternatives needs a single shard; drop shards and isolation"
         wrong.append(f"schedule: {said}")
-    spawned = str(told["isolation"]).startswith(_APART[True])
+    spawned = str(arguments["isolation"]).startswith(_APART[True])
     if spawned and found.get("restart") is not None:
         wrong.append("restart: cannot be combined with isolation spawn; use isolation process")
     if wrong:

@@ -153,25 +153,25 @@ def simulate(
     ConfigError
         Invalid input; nothing was run.
     """
-    told = dict(locals())
+    arguments = dict(locals())
     begin_ps = 0 if clock_from is None else _end_ps(clock_from)
-    asked = read(told, wrong(program, ranks, wall_limit=wall_limit), begin_ps=begin_ps)
+    settings = read(arguments, wrong(program, ranks, wall_limit=wall_limit), begin_ps=begin_ps)
     outside = (sys.stdout if stdout is None else stdout, sys.stderr if stderr is None else stderr)
-    once = partial(_once, asked, program, machine, background)
-    if not asked.check:
+    once = partial(_once, settings, program, machine, background)
+    if not settings.check:
         result = once(outside, progress=progress, started=started)
     else:
         from xsim_py.checks.rerun import checked  # not above: most runs are not checked
 
-        result = checked(once, outside, asked, repeats=not callable(program), progress=progress, started=started)
-    result.set_origin(command=_call(told))
+        result = checked(once, outside, settings, repeats=not callable(program), progress=progress, started=started)
+    result.set_origin(command=_call(arguments))
     return result
 
 
 def refuse_wrong_input(program: Any, *, machine: str | Path | Mapping[str, Any] = "gige", **parameters: Any) -> None:
     """Raise the ConfigError of `simulate` for invalid input, without running anything."""
-    told = {**(simulate.__kwdefaults__ or {}), **parameters}
-    make_job(read(told, wrong(program, told["ranks"], wall_limit=told["wall_limit"])), program, machine)
+    arguments = {**(simulate.__kwdefaults__ or {}), **parameters}
+    make_job(read(arguments, wrong(program, arguments["ranks"], wall_limit=arguments["wall_limit"])), program, machine)
 
 
 def _end_ps(result: str | Path | Result) -> int:
@@ -187,13 +187,13 @@ def _end_ps(result: str | Path | Result) -> int:
     return result.virtual_time_ps
 
 
-def _call(told: Mapping[str, Any]) -> str:
+def _call(arguments: Mapping[str, Any]) -> str:
     """Return the call of `simulate` as text, with its non-default arguments."""
-    program, usual = told["program"], simulate.__kwdefaults__ or {}
+    program, usual = arguments["program"], simulate.__kwdefaults__ or {}
     words = [getattr(program, "__qualname__", "...") if callable(program) else _written(program)]
     words += [
         f"{name}={_written(value)}"
-        for name, value in told.items()
+        for name, value in arguments.items()
         if name not in _BESIDES and (name not in usual or (value is not usual[name] and (value or usual[name])))
     ]
     return f"simulate({', '.join(words)})"
@@ -207,7 +207,7 @@ def _written(value: Any) -> str:
 
 
 def _once(
-    asked: RunParameters,
+    settings: RunParameters,
     program: Any,
     machine: str | Path | Mapping[str, Any],
     background: Sequence[Callable[[Any], Any]],
@@ -221,43 +221,43 @@ def _once(
     started: Callable[[dict[str, Any]], None] | None = None,
 ) -> Result:
     """Run a program once, with an optional monitor; `simulate` documents the other parameters."""
-    job = make_job(asked, program, machine, label=label, schedule=schedule)
+    job = make_job(settings, program, machine, label=label, schedule=schedule)
     job.watch(monitor)
     job.cpu_limit_s = cpu_limit_s
-    if asked.spawned:
-        job.origin = _origin(asked, program, machine, label=label, schedule=schedule)
+    if settings.spawned:
+        job.origin = _origin(settings, program, machine, label=label, schedule=schedule)
     with current.exclusive(), job.transport.together(), separate_streams(*outside) as job.sinks, job.apart():
         try:
-            result = job.go(asked.wall_limit_s, background, progress, started)
+            result = job.go(settings.wall_limit_s, background, progress, started)
         finally:
             dismiss_workers()
             drop_unclaimed()
-    if asked.schedule is not None and not asked.schedule.watch:  # may be written by hand
-        _refuse_impossible(asked.schedule, result)
+    if settings.schedule is not None and not settings.schedule.watch:  # may be written by hand
+        _refuse_impossible(settings.schedule, result)
     result.set_origin(machine=deepcopy(job.spec.plain))  # the machine is kept for the next run
     return result
 
 
 def make_job(
-    asked: RunParameters, program: Any, machine: Any, *, label: bool = False, schedule: MatchSchedule | None = None
+    settings: RunParameters, program: Any, machine: Any, *, label: bool = False, schedule: MatchSchedule | None = None
 ) -> Job:
     """Assemble a job."""
-    spec, programs = load_machine(machine, overrides=asked.overrides), load(program, asked)
-    job = Job(with_packages(spec, asked.private, asked.share, programs.programs), programs, asked)
-    job.label, job.traced, job.schedule = asked.label or label, asked.trace, schedule or asked.schedule
-    job.links = asked.links
-    job.profile = Profile(job.transport.local[0]) if asked.profile else None
-    job.expect(asked.fail, ft=asked.ft, restart=asked.restart)
+    spec, programs = load_machine(machine, overrides=settings.overrides), load(program, settings)
+    job = Job(with_packages(spec, settings.private, settings.share, programs.programs), programs, settings)
+    job.label, job.traced, job.schedule = settings.label or label, settings.trace, schedule or settings.schedule
+    job.links = settings.links
+    job.profile = Profile(job.transport.local[0]) if settings.profile else None
+    job.expect(settings.fail, ft=settings.ft, restart=settings.restart)
     return job
 
 
-def _origin(asked: RunParameters, program: Any, machine: Any, **besides: Any) -> bytes:
+def _origin(settings: RunParameters, program: Any, machine: Any, **besides: Any) -> bytes:
     """Return the pickled parameters from which a new interpreter builds the same job."""
     programs = [app.program for app in program] if isinstance(program, list | tuple) else [program]
     try:
         if any(map(callable, programs)):
             raise TypeError("a function exists in one interpreter only")
-        return dumps((asked, program, machine, besides))
+        return dumps((settings, program, machine, besides))
     except Exception as error:
         raise ConfigError(
             f"isolation: spawn cannot pass this program to a new interpreter: {error};"

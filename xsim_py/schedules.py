@@ -149,7 +149,7 @@ def impossible(schedule: MatchSchedule, ranks: int, choices: Iterable[MadeChoice
     return wrong
 
 
-def read_schedule(told: Any) -> MatchSchedule | None:
+def read_schedule(schedule: Any) -> MatchSchedule | None:
     """Parse a schedule given to `xsim_py.simulate`: pairs, a file, ``0:2 0:-1``, a `MatchSchedule`, or None.
 
     Raises
@@ -157,16 +157,16 @@ def read_schedule(told: Any) -> MatchSchedule | None:
     ValueError
         When it is anything else, or the file is not a schedule.
     """
-    if told is None or isinstance(told, MatchSchedule):
-        return told
-    if isinstance(told, str) and _INLINE.fullmatch(told):
-        return MatchSchedule.of(tuple(map(int, pair.split(":"))) for pair in told.split())  # type: ignore[misc]
-    if isinstance(told, str | Path):
-        return MatchSchedule.of(_read_lines(Path(told)))
+    if schedule is None or isinstance(schedule, MatchSchedule):
+        return schedule
+    if isinstance(schedule, str) and _INLINE.fullmatch(schedule):
+        return MatchSchedule.of(tuple(map(int, pair.split(":"))) for pair in schedule.split())  # type: ignore[misc]
+    if isinstance(schedule, str | Path):
+        return MatchSchedule.of(_read_lines(Path(schedule)))
     try:
-        pairs = [(int(rank), int(choice)) for rank, choice in told]
+        pairs = [(int(rank), int(choice)) for rank, choice in schedule]
     except (TypeError, ValueError):
-        raise ValueError(f"expected a file or a list of pairs of a rank and its choice, got {told!r}") from None
+        raise ValueError(f"expected a file or a list of pairs of a rank and its choice, got {schedule!r}") from None
     return MatchSchedule.of(pairs)
 
 

@@ -42,7 +42,7 @@ _FRAME: Final = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
 class Vitals(ctypes.Structure):
     """The numbers shown by a process."""
 
-    _fields_ = [(name, ctypes.c_int64) for name in ("running", "rank", "beats", "interrupts", "due_ns", "struck")]
+    _fields_ = [(name, ctypes.c_int64) for name in ("running", "rank", "beats", "interrupts", "due_ns", "signalled")]
 
     running: int
     """1 while ranks run, and only then: start and end may take time."""
@@ -54,12 +54,12 @@ class Vitals(ctypes.Structure):
     """The number of Ctrl-C signals received."""
     due_ns: int
     """The time limit of the run, by `time.monotonic_ns`; 0 for no limit."""
-    struck: int
+    signalled: int
     """1 if another process has sent it a crash signal."""
 
     def begin(self, due_ns: int) -> None:
         """Reset to the state of a new process."""
-        self.running = self.beats = self.interrupts = self.struck = 0
+        self.running = self.beats = self.interrupts = self.signalled = 0
         self.rank, self.due_ns = -1, due_ns
 
 
@@ -67,19 +67,19 @@ mine = Vitals()
 """The vitals of this process, in private memory until it calls `show`."""
 
 
-def show(memory: mmap.mmap, answers: int, *, at: int = 0, anew: bool = False) -> None:
+def show(memory: mmap.mmap, answers: int, *, at: int = 0, renew: bool = False) -> None:
     """From now on, keep the vitals of this process in shared memory, and write its stack on request or on a crash.
 
     Parameters
     ----------
     memory, at : mmap, int
         Shared with the watching process, and the offset in bytes.
-    answers, anew : int, bool
+    answers, renew : int, bool
         The descriptor to which `faulthandler` writes the stack; and whether to replace an inherited one.
     """
     global mine
     mine = Vitals.from_buffer(memory, at)
-    if anew or not faulthandler.is_enabled():  # otherwise `faulthandler` is already in use
+    if renew or not faulthandler.is_enabled():  # otherwise `faulthandler` is already in use
         faulthandler.enable(file=answers, all_threads=False)
     faulthandler.register(ASK, file=answers, all_threads=False)
 
@@ -156,15 +156,15 @@ class Frame(NamedTuple):
     function: str
 
 
-def frames(said: str) -> list[Frame]:
+def frames(output: str) -> list[Frame]:
     """Return the frames of a rank written by `faulthandler`, innermost first, without the simulator's.
 
     The list is empty if the simulator was running, or if the end is missing, as the text is written in pieces; frames
     of the simulator's caller are excluded. The last stack counts.
     """
-    said = _BEGIN.split(said)[-1]
-    found = [Frame(file, int(line), function) for file, line, function in _FRAME.findall(said)]
-    if not (found and (_CUT in said or (found[-1].file, found[-1].function) == _LOWEST)):
+    output = _BEGIN.split(output)[-1]
+    found = [Frame(file, int(line), function) for file, line, function in _FRAME.findall(output)]
+    if not (found and (_CUT in output or (found[-1].file, found[-1].function) == _LOWEST)):
         return []
     return _outside(found)
 
@@ -179,15 +179,15 @@ def innermost() -> Frame | None:
     return of_program(_outside(found))
 
 
-def stuck(rank: int, stack: list[Frame]) -> str:
+def hang_report(rank: int, stack: list[Frame]) -> str:
     """Return a sentence about the hanging rank, or the simulator if the stack has no frames."""
     return f"{f'rank {rank}' if stack else 'the simulator'} is in a call that does not come back"
 
 
-def with_place(said: str, stack: list[Frame]) -> str:
+def with_place(message: str, stack: list[Frame]) -> str:
     """Append the innermost line of a stack that is not installed, if there is one."""
     frame = of_program(stack)
-    return said if frame is None else f"{said}\n    {shown(frame)}"
+    return message if frame is None else f"{message}\n    {shown(frame)}"
 
 
 def shown(frame: Frame) -> str:

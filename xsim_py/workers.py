@@ -251,7 +251,7 @@ class _Worker:
         if self._was_stuck:
             self._process.wait()
             stack = self._stack()
-            said = f"the wall limit was reached, and {vitals.stuck(self._watch.vitals.rank, stack)}"
+            said = f"the wall limit was reached, and {vitals.hang_report(self._watch.vitals.rank, stack)}"
             return 4, vitals.with_place(said, stack), True
         status = self._process.wait()
         if status < 0:

@@ -139,10 +139,10 @@ def machine_text(
     files, command
         The input files and the command, for the first lines.
     """
-    told = f"Fitted by {command} to {', '.join(files)}."
-    lines = wrap(source or told, _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+    source_line = f"Fitted by {command} to {', '.join(files)}."
+    lines = wrap(source or source_line, _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
     parts = [
-        _comment("", told) + f"name: {_scalar(name)}\n" + f"description: {_scalar(f'{name}, calibrated')}\n",
+        _comment("", source_line) + f"name: {_scalar(name)}\n" + f"description: {_scalar(f'{name}, calibrated')}\n",
         "source: >-\n" + "\n".join(lines) + "\n",
         frame.text.strip("\n") + "\n",
     ]

@@ -159,16 +159,16 @@ def _time_column(names: Sequence[str]) -> tuple[int | None, str]:
     return next(rates, (None, ""))
 
 
-def _layer_named(said: str, place: str) -> str | None:
-    if said and said.lower() not in _LAYERS:
-        raise ConfigError(f"{place}: expected network or same_node, got {said!r}")
-    return _LAYERS.get(said.lower())
+def _layer_named(text: str, place: str) -> str | None:
+    if text and text.lower() not in _LAYERS:
+        raise ConfigError(f"{place}: expected network or same_node, got {text!r}")
+    return _LAYERS.get(text.lower())
 
 
-def _time(size: int, said: str, unit: str, place: str, operation: str) -> float:
+def _time(size: int, text: str, unit: str, place: str, operation: str) -> float:
     unit = unit.lower()
     if unit in _RATES:
-        return size / (time_of(said, place) * _RATES[unit])
+        return size / (time_of(text, place) * _RATES[unit])
     if unit not in _UNITS_S:
         raise ConfigError(f"{place}: unknown unit {unit!r}; expected s, ms, us, ns, MB/s or GB/s")
-    return time_of(said, place, unit_s=_UNITS_S[unit], operation=operation)
+    return time_of(text, place, unit_s=_UNITS_S[unit], operation=operation)

@@ -93,11 +93,11 @@ def main(argv: Sequence[str] | None = None, *, last: bool = False) -> int:
         return 130
 
 
-def _cannot_write(said: str) -> int:
+def _cannot_write(message: str) -> int:
     if _is_first_process():
         for stream in (sys.stderr, sys.__stderr__):  # a program may have closed the descriptor of the first one
             with suppress(OSError):  # the same disk may have room for a message
-                print(f"xsim: {said}", file=stream, flush=True)
+                print(f"xsim: {message}", file=stream, flush=True)
                 break
     _drop_output()
     return NOT_WRITTEN
@@ -167,9 +167,9 @@ def _parse(argv: Sequence[str]) -> Namespace:
     try:
         args = parser.parse_args([command, *ways, *own])
     except ConfigError as error:
-        said, _, more = str(error).partition("\n")
-        late = too_late(program, options) if " are required: " in said else ""
-        raise ConfigError(f"{said}{late}\n{more}") from None
+        message, _, more = str(error).partition("\n")
+        late = too_late(program, options) if " are required: " in message else ""
+        raise ConfigError(f"{message}{late}\n{more}") from None
     args.own = own
     if program is None and command != "compare-recovery":  # which has a default program
         raise ConfigError(f"{command}: no program; name a file, -m MODULE or -c CODE (see xsim {command} --help)")

@@ -133,13 +133,13 @@ def _run(args: Namespace, isolation: str) -> TracedRun:
 
     line = ProgressLine(sys.stderr, plain=f"xsim: {isolation}: ")
     printed = io.StringIO(), io.StringIO()
-    told = {**simulation_arguments(args), "isolation": isolation, "compute": args.compute or "none"}
+    parameters = {**simulation_arguments(args), "isolation": isolation, "compute": args.compute or "none"}
     if isolation != _GREENLETS:
-        told["shards"] = 1  # each process is one
+        parameters["shards"] = 1  # each process is one
     try:
         with options_named(), _children_silent():
             result = simulate(
-                **told,
+                **parameters,
                 ranks=args.ranks,
                 machine=args.machine,
                 label=True,

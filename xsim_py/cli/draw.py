@@ -162,7 +162,7 @@ class _Saved:
         """Return virtual times over rank counts, per machine and program, or per combination of a study."""
         from xsim_py.report.page.comparison_pages import time_lines
 
-        lines = [line for _, whole in self._studies for line in _study_lines(whole, self._only)]
+        lines = [line for _, data in self._studies for line in _study_lines(data, self._only)]
         if self.results:
             lines += time_lines(self._comparison())
         if not any(len(line.x) > 1 for line in lines):
@@ -196,13 +196,13 @@ class _Saved:
 
 def _study(path: Path) -> dict[str, Any]:
     try:
-        whole: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        assert whole["tables"]["summary"]
+        data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        assert data["tables"]["summary"]
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, AssertionError) as error:
         raise ConfigError(f"{path}: not the results of a study ({type(error).__name__}: {error})") from error
-    return whole
+    return data
 
 
 def _conditions(texts: list[str]) -> list[Condition]:
@@ -228,14 +228,14 @@ def _columns_of(result: Result) -> dict[str, Any]:
     return {"ranks": result.ranks, "machine": result.machine.partition(":")[0], "program": result.program}
 
 
-def _study_lines(whole: dict[str, Any], only: list[Condition]) -> list[Series]:
+def _study_lines(data: dict[str, Any], only: list[Condition]) -> list[Series]:
     """Return the mean virtual times of each combination of parameters except ranks, from the table of means."""
     from xsim_py.report import Table
     from xsim_py.report.chart import Series
 
-    table = Table.from_dict("summary", whole["tables"]["summary"])
+    table = Table.from_dict("summary", data["tables"]["summary"])
     if "ranks" not in table or "virtual_time_s" not in table:
-        raise ConfigError(f"study {whole.get('study', '')}: no virtual times per rank count to draw")
+        raise ConfigError(f"study {data.get('study', '')}: no virtual times per rank count to draw")
     names = list(table)[: list(table).index("runs")]
     chosen = [row for row in range(len(table)) if _holds(only, {name: table[name][row] for name in names})]
     keys = [name for name in names if name != "ranks" and len({str(table[name][row]) for row in chosen}) > 1]

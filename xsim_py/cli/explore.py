@@ -420,8 +420,8 @@ def explore_noise(args: Namespace) -> int:
             progress=line.count,
         )
     if args.json is not None:
-        told = {**found._asdict(), "classes": [(each.outcome, each.seeds) for each in found.classes]}
-        write_text(args.json, json.dumps(told, indent=2) + "\n")
+        plain = {**found._asdict(), "classes": [(each.outcome, each.seeds) for each in found.classes]}
+        write_text(args.json, json.dumps(plain, indent=2) + "\n")
     if args.json != "-":
         _print_noise(found, args)
     return FOUND if len(found.classes) > 1 or found.classes[0].outcome.kind != "result" else 0
@@ -461,8 +461,8 @@ def explore_inputs(args: Namespace) -> int:
             progress=line.count,
         )
     if args.json is not None:
-        told = [{**each.finding()._asdict(), "what": each.what, "inputs": each.inputs} for each in found.found]
-        write_text(args.json, json.dumps({"inputs": found.inputs, "findings": told}, indent=2) + "\n")
+        plain = [{**each.finding()._asdict(), "what": each.what, "inputs": each.inputs} for each in found.found]
+        write_text(args.json, json.dumps({"inputs": found.inputs, "findings": plain}, indent=2) + "\n")
     if args.json != "-":
         _print_inputs(found, args)
     return FOUND if found.found else 0

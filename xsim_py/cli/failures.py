@@ -79,9 +79,9 @@ def show_failures(args: Namespace) -> int:
         later = len(schedule.timed) - len(timed)
         print(f"xsim: after {format_time(args.until)}: failures of {later:,} more {_ranks(later)}", file=sys.stderr)
     if args.json is not None:
-        told = provenance | {"failures": _as_json(timed), "call_sites": _sites_as_json(schedule.sites)}
-        told["flips"] = [_plain_flip(flip) for flip in flips]
-        write_text(args.json, json.dumps(told, indent=2) + "\n")
+        plain = provenance | {"failures": _as_json(timed), "call_sites": _sites_as_json(schedule.sites)}
+        plain["flips"] = [_plain_flip(flip) for flip in flips]
+        write_text(args.json, json.dumps(plain, indent=2) + "\n")
     return 0
 
 

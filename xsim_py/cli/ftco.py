@@ -143,11 +143,11 @@ def run_ftco(args: Namespace) -> int:
     summaries = _measure(made, args)
     if "-" not in (args.json, args.csv):
         print(_table(summaries).to_text(max_rows=None))
-    told = [summary.to_dict() for summary in summaries]
+    plain = [summary.to_dict() for summary in summaries]
     if args.json is not None:
-        write_text(args.json, json.dumps(told, indent=2) + "\n")
+        write_text(args.json, json.dumps(plain, indent=2) + "\n")
     if args.csv is not None:
-        write_text(args.csv, _as_csv(told))
+        write_text(args.csv, _as_csv(plain))
     return 0
 
 
@@ -158,8 +158,8 @@ def _measure(made: Sequence[Configuration], args: Namespace) -> list[Summary]:
 
     if not args.quiet:
         noun = "configuration" if len(made) == 1 else "configurations"
-        told = f"xsim: version {__version__}, seed {args.seed}, {len(made):,} {noun}, {args.runs:,} runs of each"
-        print(told, file=sys.stderr)
+        header = f"xsim: version {__version__}, seed {args.seed}, {len(made):,} {noun}, {args.runs:,} runs of each"
+        print(header, file=sys.stderr)
         for said in about(made, args.runs):
             print(f"xsim: {said}", file=sys.stderr)
     with ProgressLine(sys.stderr, wanted=not args.quiet, plain="xsim: ") as line:
@@ -237,24 +237,24 @@ def _parameters_of(made: Configuration) -> dict[str, Any]:
     }
 
 
-def _as_csv(told: Sequence[Mapping[str, Any]]) -> str:
+def _as_csv(plain: Sequence[Mapping[str, Any]]) -> str:
     """Return a row per configuration; a statistic takes four columns."""
     from io import StringIO
 
     from xsim_py.report import Table
 
-    rows = [dict(_flat(each)) for each in told]
+    rows = [dict(_flat(each)) for each in plain]
     names = list(dict.fromkeys(name for row in rows for name in row))
     text = StringIO()
     Table("ftco", {name: [row.get(name) for row in rows] for name in names}).to_csv(text)
     return text.getvalue()
 
 
-def _flat(told: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def _flat(plain: Mapping[str, Any]) -> list[tuple[str, Any]]:
     from xsim_py.ftco.summary import UNITS, Statistic
 
     cells: list[tuple[str, Any]] = []
-    for name, value in told.items():
+    for name, value in plain.items():
         if name in UNITS:
             found = value or dict.fromkeys(Statistic._fields)
             cells += [(name if key == "mean" else f"{name}_{key}", number) for key, number in found.items()]

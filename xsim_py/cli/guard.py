@@ -151,14 +151,14 @@ class _Guard:
         interrupted = self._watch.interrupted
         self._verdict = 130 if interrupted else 4
         why = "interrupted" if interrupted else "the wall limit was reached"
-        _print_message(f"{why}, and {vitals.stuck(self._vitals.rank, stack)}; {_LOST}", stack)
+        _print_message(f"{why}, and {vitals.hang_report(self._vitals.rank, stack)}; {_LOST}", stack)
         with suppress(ProcessLookupError):
             os.kill(self._child, signal.SIGKILL)
 
     def _status(self, code: int) -> int:
         """Return the exit status for the child's (negative: a signal), and report an abnormal end."""
-        stack = vitals.frames(said := _read(self._answers, 0))
-        who = f"rank {self._vitals.rank}" if self._vitals.running and (stack or not said) else "the simulator"
+        stack = vitals.frames(output := _read(self._answers, 0))
+        who = f"rank {self._vitals.rank}" if self._vitals.running and (stack or not output) else "the simulator"
         if code >= 0:
             if self._vitals.running:  # a rank does not end the process
                 _print_message(f"{who} exited the process with status {code}, bypassing Python; {_LOST}", stack)
@@ -209,15 +209,15 @@ def _descendants() -> list[int]:
 
 def _read(answers: int, patience_s: float) -> str:
     """Read the output of `faulthandler` in the child: all available, or until it contains a rank's stack."""
-    said = ""
+    output = ""
     until_s = time.monotonic() + patience_s
-    while not (patience_s and vitals.frames(said)):
+    while not (patience_s and vitals.frames(output)):
         ready, _, _ = select.select([answers], [], [], max(0, until_s - time.monotonic()))
         piece = os.read(answers, _MOST_BYTES) if ready else b""
         if not piece:
             break
-        said += piece.decode(errors="replace")
-    return said
+        output += piece.decode(errors="replace")
+    return output
 
 
 def _print_message(what: str, stack: list[Frame]) -> None:

@@ -149,8 +149,8 @@ def _links(spec: MachineSpec, topology: Topology) -> Iterator[str]:
     plain = None if spec.network is None else (spec.network.ps_per_byte, spec.network.per_hop_ps)
     parameters = topology.link_parameters or ()
     if set(parameters[: len(names)]) - {plain} and len(names) <= _MANY_LAYERS:
-        told = zip(names, parameters, strict=False)
-        each = [f"{name} {format_bandwidth(costs)} and {format_time(latency)}" for name, (costs, latency) in told]
+        parts = zip(names, parameters, strict=False)
+        each = [f"{name} {format_bandwidth(costs)} and {format_time(latency)}" for name, (costs, latency) in parts]
         yield f"links:     {', '.join(each)}"
 
 
@@ -247,10 +247,10 @@ def _shared(spec: MachineSpec) -> Iterator[str]:
     nic, memory, machine = spec.nic, spec.memory, spec.machine
     if nic is not None and spec.network is not None:
         several = machine.nics_per_node or 1
-        told = [format_bandwidth(spec.network.ps_per_byte if nic.ps_per_byte is None else nic.ps_per_byte)]
-        told += [f"a message each {format_time(nic.message_ps)}"] if nic.message_ps else []
-        told += [f"{nic.duplex} duplex" + (f", {nic.both_ways:g} of it both ways" if nic.both_ways < 1 else "")]
-        yield f"NIC:       {several} a node, " + ", ".join(told)
+        parts = [format_bandwidth(spec.network.ps_per_byte if nic.ps_per_byte is None else nic.ps_per_byte)]
+        parts += [f"a message each {format_time(nic.message_ps)}"] if nic.message_ps else []
+        parts += [f"{nic.duplex} duplex" + (f", {nic.both_ways:g} of it both ways" if nic.both_ways < 1 else "")]
+        yield f"NIC:       {several} a node, " + ", ".join(parts)
     if memory is not None:
         several = machine.sockets_per_node or 1
         yield f"memory:    {several} a node, {format_bandwidth(memory.ps_per_byte)}"
@@ -267,8 +267,8 @@ def _layer(name: str, layer: LayerSpec, *, per_hop_ps: int, short: bool) -> Iter
                 yield f"{' ' * len(name)}... {len(ranges) - 2} more ..."
             continue
         sizes = f"from {_size(from_bytes)}: " if index or (len(ranges) > 1 and not short) else ""
-        told = figures if index == 0 else replace(figures, eager_threshold_bytes=None)
-        yield f"{name if index == 0 else ' ' * len(name)}{sizes}{_costs(told, per_hop_ps=per_hop_ps)}"
+        parts = figures if index == 0 else replace(figures, eager_threshold_bytes=None)
+        yield f"{name if index == 0 else ' ' * len(name)}{sizes}{_costs(parts, per_hop_ps=per_hop_ps)}"
 
 
 def _costs(layer: LayerSpec, *, per_hop_ps: int) -> str:
@@ -276,16 +276,16 @@ def _costs(layer: LayerSpec, *, per_hop_ps: int) -> str:
 
     hops = f" + {format_time(per_hop_ps)} a hop" if per_hop_ps else ""
     if layer.times is not None:
-        told = [f"times of {layer.times.name}{hops}"]
+        parts = [f"times of {layer.times.name}{hops}"]
     else:
-        told = [f"latency {format_time(layer.latency_ps)}{hops}", f"bandwidth {format_bandwidth(layer.ps_per_byte)}"]
+        parts = [f"latency {format_time(layer.latency_ps)}{hops}", f"bandwidth {format_bandwidth(layer.ps_per_byte)}"]
     if layer.send_overhead_ps or layer.recv_overhead_ps:
-        told.append(f"overhead {format_time(layer.send_overhead_ps)} / {format_time(layer.recv_overhead_ps)}")
+        parts.append(f"overhead {format_time(layer.send_overhead_ps)} / {format_time(layer.recv_overhead_ps)}")
     if layer.gap_ps:
-        told.append(f"gap {format_time(layer.gap_ps)}")
+        parts.append(f"gap {format_time(layer.gap_ps)}")
     if layer.eager_threshold_bytes is not None:
-        told.append(f"rendezvous above {_size(layer.eager_threshold_bytes)}")
-    return ", ".join(told)
+        parts.append(f"rendezvous above {_size(layer.eager_threshold_bytes)}")
+    return ", ".join(parts)
 
 
 def _size(size_bytes: int) -> str:

@@ -84,13 +84,13 @@ def read_mpiexec(parser: Parser, words: Sequence[str], options: Sequence[Action]
     line = read_line(words, {name: option.nargs != 0 for name, option in known.items()})
     if line.asks == "help":
         parser.parse_args(["mpiexec", "--help"])
-    said = list(line.options)
+    flags = list(line.options)
     file = None if line.asks else find_file(Path.cwd())
     if file is not None:
-        said = [word for word in options_of(file, known | {"--verbose": known["--quiet"]}) if word] + said
+        flags = [word for word in options_of(file, known | {"--verbose": known["--quiet"]}) if word] + flags
     ranks = sum(app.ranks for app in line.apps)
-    args = parser.parse_args(["run", "-n", str(max(ranks, 1)), *(word for word in said if word != "--verbose")])
-    loud = [word for word in said if word in ("--quiet", "--verbose")]
+    args = parser.parse_args(["run", "-n", str(max(ranks, 1)), *(word for word in flags if word != "--verbose")])
+    loud = [word for word in flags if word in ("--quiet", "--verbose")]
     args.silent = loud[-1:] == ["--quiet"]
     args.quiet = loud[-1:] != ["--verbose"]
     args.command, args.action, args.line = "mpiexec", mpiexec, line

@@ -65,14 +65,14 @@ def _words(name: str, entry: Entry, action: Action, problems: list[Problem]) -> 
     """Return the words of an option with each of its values."""
     from xsim_py.config.entries import Problem
 
-    said = entry.value
+    value = entry.value
     if action.nargs == 0:
-        if isinstance(said, bool):
-            return [_opposite(name) if not said else f"--{name}"]
+        if isinstance(value, bool):
+            return [_opposite(name) if not value else f"--{name}"]
         problems.append(Problem(entry.place, name, "expected true or false"))
         return []
     words = []
-    for item, text in _texts(said, entry):
+    for item, text in _texts(value, entry):
         try:
             if text is None:
                 raise ArgumentTypeError("expected a value or a list of values")
@@ -88,11 +88,11 @@ def _opposite(name: str) -> str:
     return {"quiet": "--verbose", "verbose": "--quiet", "ft": "--no-ft", "no-ft": "--ft"}.get(name, "")
 
 
-def _texts(said: Any, entry: Entry) -> list[tuple[Entry, str | None]]:
+def _texts(value: Any, entry: Entry) -> list[tuple[Entry, str | None]]:
     """Return each value as text, with its location; a section is a list of ``key=value``."""
-    if isinstance(said, dict):
-        return [(item, None if _text(item) is None else f"{key}={_text(item)}") for key, item in said.items()]
-    return [(item, _text(item)) for item in (said if isinstance(said, list) else [entry])]
+    if isinstance(value, dict):
+        return [(item, None if _text(item) is None else f"{key}={_text(item)}") for key, item in value.items()]
+    return [(item, _text(item)) for item in (value if isinstance(value, list) else [entry])]
 
 
 def _text(entry: Entry) -> str | None:

@@ -136,79 +136,79 @@ class _Reader:
         return list(place)
 
     def _option(self, word: str, following: Iterator[str], app: AppLine) -> None:
-        said, equals, value = word.partition("=")
-        if said in self._valued:
+        option, equals, value = word.partition("=")
+        if option in self._valued:
             self._line.options.append(word)
-            if self._valued[said] and not equals:
-                self._line.options.append(_value(said, following))
+            if self._valued[option] and not equals:
+                self._line.options.append(_value(option, following))
             return
         arguments = chain([value], following) if equals else following
-        name = said.lstrip("-")
+        name = option.lstrip("-")
         if name in _ADDED:
             self._line.options.append(_ADDED[name])
         elif name in _ASKED:
             self._line.asks = _ASKED[name]
-            self._line.folder = _value(said, arguments) if name == "link" else ""
+            self._line.folder = _value(option, arguments) if name == "link" else ""
         elif name in _MEANT:
-            _MEANT[name](self, said, _value(said, arguments), arguments, app)
+            _MEANT[name](self, option, _value(option, arguments), arguments, app)
         elif name in _LEFT_OUT:
             for _ in range(_LEFT_OUT[name]):
-                _value(said, arguments)
+                _value(option, arguments)
         elif name in _NOT_HERE.split():
-            raise ConfigError(f"mpiexec: {said} is not supported; see xsim mpiexec --help")
+            raise ConfigError(f"mpiexec: {option} is not supported; see xsim mpiexec --help")
         else:
-            raise ConfigError(f"mpiexec: unknown option {said}{self._advice(said)}\ntry: xsim mpiexec --help")
+            raise ConfigError(f"mpiexec: unknown option {option}{self._advice(option)}\ntry: xsim mpiexec --help")
 
-    def _advice(self, said: str) -> str:
-        if said in ("-m", "-c"):
-            return f"; begin the command with python: python {said} ..."
+    def _advice(self, option: str) -> str:
+        if option in ("-m", "-c"):
+            return f"; begin the command with python: python {option} ..."
         known = [*self._valued, *(f"--{name}" for name in (*_MEANT, *_ADDED, *_ASKED, *_LEFT_OUT) if len(name) > 1)]
-        close = close_match(f"--{said.lstrip('-')}", known)
+        close = close_match(f"--{option.lstrip('-')}", known)
         return f"; did you mean {close}?" if close else ""
 
     # ------------------------------------------------------------------------------------- options with an effect
 
-    def ranks(self, said: str, value: str, _: Iterator[str], app: AppLine) -> None:
+    def ranks(self, option: str, value: str, _: Iterator[str], app: AppLine) -> None:
         try:
             app.ranks = positive(value)
         except Exception as error:
-            advice = self._advice(said) if said == "-c" else ""
-            raise ConfigError(f"mpiexec: {said} {value}: {error}{advice}") from None
+            advice = self._advice(option) if option == "-c" else ""
+            raise ConfigError(f"mpiexec: {option} {value}: {error}{advice}") from None
 
-    def folder(self, said: str, value: str, _: Iterator[str], app: AppLine) -> None:
+    def folder(self, option: str, value: str, _: Iterator[str], app: AppLine) -> None:
         app.folder = value
 
-    def variable(self, said: str, value: str, more: Iterator[str], app: AppLine) -> None:
+    def variable(self, option: str, value: str, more: Iterator[str], app: AppLine) -> None:
         name, equals, text = value.partition("=")
-        exported = said.lstrip("-") == "x"
+        exported = option.lstrip("-") == "x"
         if equals or not exported:  # else it is in the environment already
             # As in Open MPI, exports of the first command apply to all commands, those of a later one to itself.
-            of_all = not self._line.apps if exported else said.lstrip("-") == "genv"
+            of_all = not self._line.apps if exported else option.lstrip("-") == "genv"
             env = self._line.env if of_all else app.env
-            env[name] = text if equals else _value(said, more)
+            env[name] = text if equals else _value(option, more)
 
-    def output(self, said: str, value: str, _: Iterator[str], app: AppLine) -> None:
+    def output(self, option: str, value: str, _: Iterator[str], app: AppLine) -> None:
         if value not in ("tag", "rank"):
-            raise ConfigError(f"mpiexec: {said} {value} is not supported; {said} tag prefixes lines with the rank")
+            raise ConfigError(f"mpiexec: {option} {value} is not supported; {option} tag prefixes lines with the rank")
         self._line.options.append("--label")
 
-    def faults(self, said: str, value: str, _: Iterator[str], app: AppLine) -> None:
+    def faults(self, option: str, value: str, _: Iterator[str], app: AppLine) -> None:
         self._line.options.append("--ft" if value in ("ulfm", "mpi", "yes", "true") else "--no-ft")
 
-    def timeout(self, said: str, value: str, _: Iterator[str], app: AppLine) -> None:
+    def timeout(self, option: str, value: str, _: Iterator[str], app: AppLine) -> None:
         self._line.options += ["--wall-limit", value]
 
-    def stdin(self, said: str, value: str, _: Iterator[str], app: AppLine) -> None:
+    def stdin(self, option: str, value: str, _: Iterator[str], app: AppLine) -> None:
         if value not in ("0", "none"):
-            raise ConfigError(f"mpiexec: {said} {value}: only rank 0 can read standard input; use 0 or none")
+            raise ConfigError(f"mpiexec: {option} {value}: only rank 0 can read standard input; use 0 or none")
 
-    def file(self, said: str, name: str, _: Iterator[str], app: AppLine) -> None:
+    def file(self, option: str, name: str, _: Iterator[str], app: AppLine) -> None:
         import shlex
 
         apps = [words for each in self._read(name) if (words := shlex.split(each, comments=True))]
         self.more = [word for words in apps for word in (":", *words)][1:]
         if not self.more:
-            raise ConfigError(f"mpiexec: {said} {name}: no command in this file; add one per line")
+            raise ConfigError(f"mpiexec: {option} {name}: no command in this file; add one per line")
 
 
 def _value(option: str, words: Iterator[str]) -> str:

@@ -84,24 +84,24 @@ def write_text(target: str, text: str) -> None:
             file.write(text)
 
 
-def _check_file(said: str, path: Path, *, follow: bool) -> None:
+def _check_file(label: str, path: Path, *, follow: bool) -> None:
     from xsim_py.atomic_files import check_file
 
     try:
         if not path.parent.is_dir():
-            raise ConfigError(f"{said}: no such directory; create it or choose another")
+            raise ConfigError(f"{label}: no such directory; create it or choose another")
         if path.is_dir() and follow:
-            raise ConfigError(f"{said}: is a directory; name a file")
+            raise ConfigError(f"{label}: is a directory; name a file")
         check_file(path, follow=follow)
     except (OSError, ValueError) as error:
-        _refuse(said, error, there=os.path.exists(path))
+        _refuse(label, error, there=os.path.exists(path))
 
 
-def _refuse(said: str, error: OSError | ValueError, *, there: bool = False) -> None:
+def _refuse(label: str, error: OSError | ValueError, *, there: bool = False) -> None:
     """Raise the corresponding error: an invalid name is bad input, an unwritable directory is like a full disk."""
     if isinstance(error, ValueError) or (error.errno in _WRONG_NAME and not there):
-        raise ConfigError(f"{said}: {getattr(error, 'strerror', error)}") from error
-    raise CannotWrite(f"{said}: {error.strerror}") from error
+        raise ConfigError(f"{label}: {getattr(error, 'strerror', error)}") from error
+    raise CannotWrite(f"{label}: {error.strerror}") from error
 
 
 def simulation_inputs(args: Namespace, machines: Iterable[str]) -> Iterable[InputFile]:

@@ -108,9 +108,9 @@ def _run_program(rank: Rank, program: Any) -> tuple[int, str | None, bool]:
 
 def _message(error: BaseException) -> str:
     """Return the launcher's description of an exception that ended a rank."""
-    said = traceback.TracebackException.from_exception(error, limit=0)
-    said.__notes__ = None  # the traceback includes them
-    return "".join(said.format_exception_only()).strip()
+    rendered = traceback.TracebackException.from_exception(error, limit=0)
+    rendered.__notes__ = None  # the traceback includes them
+    return "".join(rendered.format_exception_only()).strip()
 
 
 def _is_fatal(error: BaseException) -> bool:

@@ -83,10 +83,10 @@ def _png(figure: Figure) -> bytes:
     with rc_context(_SAVED):
         figure.savefig(buffer, format="png", dpi=figure.dpi)
     image = Image.open(buffer).convert("RGB").quantize(256, dither=Image.Dither.NONE)
-    told = PngInfo()
-    told.add_text(shown.KEY, shown.digest_of(figure))
+    info = PngInfo()
+    info.add_text(shown.KEY, shown.digest_of(figure))
     small = io.BytesIO()
-    image.save(small, "png", pnginfo=told, optimize=True, dpi=(figure.dpi, figure.dpi))
+    image.save(small, "png", pnginfo=info, optimize=True, dpi=(figure.dpi, figure.dpi))
     return small.getvalue()
 
 

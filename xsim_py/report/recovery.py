@@ -345,16 +345,16 @@ def _shown(run: RecoveryRun, name: str | None) -> str:
 
 def _row(run: RecoveryRun) -> dict[str, Any]:
     """Return the columns of a run; those of seconds are in integer picoseconds."""
-    whole, phases = run.to_dict(), run.phases
+    fields, phases = run.to_dict(), run.phases
     times: dict[str, int] = {} if phases is None else phases.times_ps()
-    row = {name: whole[name] for name in (*Case._fields, "call")}
-    row |= {"victims": ", ".join(run.victims), "slowest_rank": whole["slowest_rank"]}
+    row = {name: fields[name] for name in (*Case._fields, "call")}
+    row |= {"victims": ", ".join(run.victims), "slowest_rank": fields["slowest_rank"]}
     row["total_s"] = None if phases is None else phases.total_ps
     row["recovery_s"] = None if phases is None else phases.recovery_ps
     row["lost_s"] = run.lost_ps
     row |= {f"{name.replace(' ', '_')}_s": times.get(name) for name in PHASES}
     row |= {"messages": run.messages, "virtual_time_s": run.virtual_time_ps}
-    return row | {name: whole[name] for name in ("ended", "exit_status", "right", "data_lost", "digest")}
+    return row | {name: fields[name] for name in ("ended", "exit_status", "right", "data_lost", "digest")}
 
 
 class PhasePiece(NamedTuple):
@@ -469,11 +469,13 @@ class PhaseBars:
 
     def _name_group(self, axes: Axes, at: float, code: str, victims: Sequence[str], look: Look) -> None:
         if code == "none":
-            said = "no failure"
+            label = "no failure"
         else:
-            said = f"{code}: rank{'s' * (len(victims) > 1)} {', '.join(victims)} dead"
+            label = f"{code}: rank{'s' * (len(victims) > 1)} {', '.join(victims)} dead"
         style: dict[str, Any] = {"ha": "left", "va": "bottom", "fontsize": look.small, "fontweight": "bold"}
-        axes.annotate(said, (0, at), xytext=(5, 0), textcoords="offset points", color=INK, **style)  # right of the axis
+        axes.annotate(
+            label, (0, at), xytext=(5, 0), textcoords="offset points", color=INK, **style
+        )  # right of the axis
 
     def _draw_scale(self, axes: Axes, at: float, end: float, look: Look) -> None:
         """Draw a scale bar with its length."""
@@ -483,11 +485,11 @@ class PhaseBars:
         )  # fmt: skip
         right = 0.98 * end
         axes.plot([right - length_ps, right], [at, at], color=INK, linewidth=2.4 * look.scale, solid_capstyle="butt")
-        said = format_time(length_ps)
+        label = format_time(length_ps)
         if any(phase.time_ps >= self._long_ps for _, phases in self._bars for phase in phases.phases):
-            said += " (hatched: not to scale)"
+            label += " (hatched: not to scale)"
         style: dict[str, Any] = {"ha": "right", "va": "center", "fontsize": 8.5 * look.scale, "color": INK}
-        axes.text(right - length_ps - 0.01 * self.width_ps, at, said, **style)
+        axes.text(right - length_ps - 0.01 * self.width_ps, at, label, **style)
 
     def _draw_legend(self, figure: Figure, look: Look) -> None:
         from matplotlib.patches import Patch

@@ -172,8 +172,8 @@ class Result:
         """Return the origin of the run as text: ``command``, and ``machine`` with its overrides."""
         from xsim_py.config.document import yaml_text
 
-        told = self._origin.items()
-        return {name: each if isinstance(each, str) else yaml_text(each) for name, each in told}
+        entries = self._origin.items()
+        return {name: each if isinstance(each, str) else yaml_text(each) for name, each in entries}
 
     def set_origin(self, *, command: str | None = None, machine: Mapping[str, Any] | None = None) -> None:
         """Take the given parts of the run's origin."""
@@ -249,7 +249,7 @@ class Result:
 
     def to_dict(self, *, tables: bool = True) -> dict[str, Any]:
         """Return the result as plain data: the summary's entries, and optionally ``tables``."""
-        whole: dict[str, Any] = {
+        data: dict[str, Any] = {
             **self.summary,
             "program": self.program,
             "machine": self.machine,
@@ -257,11 +257,11 @@ class Result:
             "report": self.report,
         }
         if self.is_checked:
-            whole["findings"] = [finding._asdict() for finding in self.findings]
+            data["findings"] = [finding._asdict() for finding in self.findings]
         if tables:
-            whole["origin"] = self.origin
-            whole["tables"] = {name: table.to_dict() for name, table in self.tables.items()}
-        return whole
+            data["origin"] = self.origin
+            data["tables"] = {name: table.to_dict() for name, table in self.tables.items()}
+        return data
 
     def to_json(self, target: str | Path | IO[str], *, tables: bool = True) -> None:
         """Write the result as JSON to a path or an open text file; `load` reads it again.
@@ -459,19 +459,19 @@ class Result:
         if is_folder := Path(path).is_dir():
             path = Path(path) / "result.json"
         try:
-            whole = json.loads(Path(path).read_text(encoding="utf-8"))
-            if "virtual_time_exact_s" not in whole:  # missing in early results of 0.1
-                whole["virtual_time_exact_s"] = exact_seconds(round(float(whole["virtual_time_s"]) * PS_PER_S))
-            whole.setdefault("isolation", "greenlets")  # missing there, too
-            whole.setdefault("ranks_end_s", {})  # also missing
-            summary = {name: whole[name] for name in SUMMARY}
-            listed = whole.get("tables", {}).items()
+            data = json.loads(Path(path).read_text(encoding="utf-8"))
+            if "virtual_time_exact_s" not in data:  # missing in early results of 0.1
+                data["virtual_time_exact_s"] = exact_seconds(round(float(data["virtual_time_s"]) * PS_PER_S))
+            data.setdefault("isolation", "greenlets")  # missing there, too
+            data.setdefault("ranks_end_s", {})  # also missing
+            summary = {name: data[name] for name in SUMMARY}
+            listed = data.get("tables", {}).items()
             tables = [Table.from_dict(name, table) for name, table in listed]
-            said = {name: whole[name] for name in ("report", "warnings", "machine", "program")}
+            said = {name: data[name] for name in ("report", "warnings", "machine", "program")}
             result = cls(summary, tables=tables, **said)
-            result._origin = {name: str(text) for name, text in whole.get("origin", {}).items()}
-            if "findings" in whole:
-                result._load_findings(whole["findings"])
+            result._origin = {name: str(text) for name, text in data.get("origin", {}).items()}
+            if "findings" in data:
+                result._load_findings(data["findings"])
             if is_folder:
                 result._load_trace(Path(path).parent)
             return result

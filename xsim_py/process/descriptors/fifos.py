@@ -78,8 +78,8 @@ def end(rank: Rank, time_ps: int) -> None:
         if each.fifo is not None and each.fifo.rank == rank.number:
             pipes.forget(number)
             _real_close(number)
-            told = partial(_note, each.fifo.place, rank.number, each.fifo.side, -1)
-            sockets.tell_at(rank, time_ps, told)
+            notify = partial(_note, each.fifo.place, rank.number, each.fifo.side, -1)
+            sockets.tell_at(rank, time_ps, notify)
 
 
 def forget() -> None:

@@ -92,8 +92,8 @@ class _LockService:
             time_ps = self._shard.kernel.now_ps + self._shard.abort_delay_ps
             self._shard.post_to(ask.rank, time_ps, ask.key, _ANSWERED, (ask.key, answer, conflict))
 
-    def _answered(self, told: tuple[int, str, LockRequest | None]) -> None:
-        key, answer, conflict = told
+    def _answered(self, message: tuple[int, str, LockRequest | None]) -> None:
+        key, answer, conflict = message
         waiting = self.waiting.get(key)
         if waiting is None or waiting.fiber.rank.exit_status is not None:
             return
@@ -290,8 +290,8 @@ def _set_real_lock(opened: _LockedFile, number: int, ask: LockRequest) -> bool:
             _real_flock(number, _OPERATIONS[ask.kind] | fcntl.LOCK_NB)
         elif "SETLK" in _OFD:
             length = ask.end - ask.start if ask.end < _EVERYTHING else 0
-            told = struct.pack(_WHOLE, _TYPES[ask.kind], os.SEEK_SET, ask.start, length, 0)
-            _real_fcntl(number, _OFD["SETLK"], told)
+            record = struct.pack(_WHOLE, _TYPES[ask.kind], os.SEEK_SET, ask.start, length, 0)
+            _real_fcntl(number, _OFD["SETLK"], record)
     except BlockingIOError:
         return False
     _really_locked.add(opened)
@@ -352,10 +352,10 @@ def release_closed(rank: Rank, time_ps: int) -> None:
         gone = {held for held in each.held if not each.numbers or held[1] == rank.number}
         each.held -= gone
         for space, owner in sorted(gone, key=str):
-            told = LockRequest(rank.number, 0, (space, *each.file), owner, NONE, 0, _EVERYTHING)
-            _send(rank, time_ps, told)
+            request = LockRequest(rank.number, 0, (space, *each.file), owner, NONE, 0, _EVERYTHING)
+            _send(rank, time_ps, request)
             for number in each.numbers:
-                _set_real_lock(each, number, told)
+                _set_real_lock(each, number, request)
         if not each.numbers:
             mine.open.remove(each)  # type: ignore[union-attr]
             _really_locked.discard(each)
@@ -442,8 +442,8 @@ def _fcntl(fd: Any, cmd: int, arg: Any = 0, /) -> Any:
     fiber = current.here()
     if fiber is None or cmd not in _RECORDS or not isinstance(arg, bytes | bytearray | memoryview):
         return _real_fcntl(fd, cmd, arg)
-    told = bytes(arg).ljust(struct.calcsize(_WHOLE), b"\0")
-    number, whence, start, length = struct.unpack_from(_FLOCK, told)
+    record = bytes(arg).ljust(struct.calcsize(_WHOLE), b"\0")
+    number, whence, start, length = struct.unpack_from(_FLOCK, record)
     if number not in _KINDS:
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
     probes = cmd in (_OFD.get("GETLK"), _PROCESS["GETLK"])
@@ -454,15 +454,15 @@ def _fcntl(fd: Any, cmd: int, arg: Any = 0, /) -> Any:
         _check_access(fd, ask.kind)
     answer, conflict = _lock(fiber, fd, ask, space="record", by_process=cmd in _PROCESS.values())
     if probes:
-        return _described(told, conflict)[: len(arg)]
+        return _described(record, conflict)[: len(arg)]
     _raise(answer)
     return bytes(arg)
 
 
-def _described(told: bytes, conflict: LockRequest | None) -> bytes:
+def _described(record: bytes, conflict: LockRequest | None) -> bytes:
     """Return the result of F_GETLK for a conflicting lock."""
     if conflict is None:
-        return struct.pack("h", fcntl.F_UNLCK) + told[struct.calcsize("h") :]
+        return struct.pack("h", fcntl.F_UNLCK) + record[struct.calcsize("h") :]
     length = conflict.end - conflict.start if conflict.end < _EVERYTHING else 0
     process = FIRST_PID + conflict.rank if isinstance(conflict.owner, int) else -1
     return struct.pack(_WHOLE, _TYPES[conflict.kind], os.SEEK_SET, conflict.start, length, process)

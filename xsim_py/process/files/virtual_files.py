@@ -80,13 +80,13 @@ class _Replica:
     def drop_shard(self) -> None:
         """Stop simulating servers, but count the outstanding requests of this shard's ranks."""
         self._servers.clear()
-        self._shard.handlers[_HANDLER] = lambda told: self._count(told[1])
+        self._shard.handlers[_HANDLER] = lambda message: self._count(message[1])
 
     def submit(self, rank: Rank, time_ps: int, server: int, kind: str, arguments: tuple[Any, ...]) -> int:
         """Send a rank's request to all shards; return the key of the reply."""
         rank.key += 1
-        asked = StorageRequest(rank.number, rank.key, kind, arguments)
-        rank.shard.notify_all(time_ps, rank.key, _HANDLER, (server, asked))
+        request = StorageRequest(rank.number, rank.key, kind, arguments)
+        rank.shard.notify_all(time_ps, rank.key, _HANDLER, (server, request))
         return rank.key
 
     def wait(self, key: int, waiting: Waiting) -> None:
@@ -94,14 +94,14 @@ class _Replica:
         self._waiting[key] = waiting
         waiting.fiber.park(waiting)
 
-    def _handle(self, told: tuple[int, StorageRequest]) -> None:
-        number, asked = told
-        self._count(asked)
+    def _handle(self, message: tuple[int, StorageRequest]) -> None:
+        number, request = message
+        self._count(request)
         server, now_ps = self._server(number), self._shard.common.now_ps
-        if asked.kind == "died":
-            server.died(now_ps, asked.rank)
+        if request.kind == "died":
+            server.died(now_ps, request.rank)
         else:
-            server.submit(now_ps, asked)
+            server.submit(now_ps, request)
 
     def _server(self, number: int) -> Server:
         if number not in self._servers:
@@ -109,30 +109,30 @@ class _Replica:
         return self._servers[number]
 
     def _later(self, number: int) -> Any:
-        def later(time_ps: int, asked: StorageRequest) -> None:
-            self._shard.post_common(time_ps, asked.key, self._transferred, (number, asked))
+        def later(time_ps: int, request: StorageRequest) -> None:
+            self._shard.post_common(time_ps, request.key, self._transferred, (number, request))
 
         return later
 
-    def _transferred(self, told: tuple[int, StorageRequest]) -> None:
-        number, asked = told
-        self._count(asked)
-        self._servers[number].transferred(self._shard.common.now_ps, asked)
+    def _transferred(self, message: tuple[int, StorageRequest]) -> None:
+        number, request = message
+        self._count(request)
+        self._servers[number].transferred(self._shard.common.now_ps, request)
 
-    def _count(self, asked: StorageRequest) -> None:
+    def _count(self, request: StorageRequest) -> None:
         """Count an event of the run once, however many shards it happens in."""
         shard = self._shard
-        if not shard.alone and shard.local(asked.rank):
+        if not shard.alone and shard.local(request.rank):
             shard.kernel.events += 1
 
-    def _reply(self, time_ps: int, asked: StorageRequest, answer: StorageAnswer) -> None:
+    def _reply(self, time_ps: int, request: StorageRequest, answer: StorageAnswer) -> None:
         shard = self._shard
-        if shard.local(asked.rank):
-            shard.kernel.post(time_ps, asked.key, self._answered, (asked, answer))
+        if shard.local(request.rank):
+            shard.kernel.post(time_ps, request.key, self._answered, (request, answer))
 
-    def _answered(self, told: tuple[StorageRequest, StorageAnswer]) -> None:
-        asked, answer = told
-        waiting = self._waiting.pop(asked.key, None)
+    def _answered(self, message: tuple[StorageRequest, StorageAnswer]) -> None:
+        request, answer = message
+        waiting = self._waiting.pop(request.key, None)
         if waiting is not None and waiting.fiber.rank.exit_status is None:
             waiting.answer = answer
             waiting.time_ps = self._shard.kernel.now_ps
@@ -239,8 +239,8 @@ class VirtualFiles:
         digest = hashlib.blake2b(digest_size=16)
         for number, overlay in self._replicas[0].trees():
             for place, *rest in overlay.summary():
-                told = (number, place.removeprefix(self._start), *rest)
-                digest.update(repr(told).encode("utf-8", "surrogatepass"))
+                entry = (number, place.removeprefix(self._start), *rest)
+                digest.update(repr(entry).encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
     # -------------------------------------------------------------------------------------- host files

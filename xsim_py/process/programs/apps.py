@@ -92,11 +92,11 @@ class Apps:
         program.run(rank)
 
 
-def load(program: Any, asked: RunParameters) -> Program | Apps:
+def load(program: Any, settings: RunParameters) -> Program | Apps:
     """Find and compile the program or programs of `simulate`."""
     if isinstance(program, list | tuple):
         return Apps(program)
-    return App(program, asked.ranks, asked.args, asked.kind).load()
+    return App(program, settings.ranks, settings.args, settings.kind).load()
 
 
 def wrong(program: Any, ranks: Any, *, wall_limit: Any) -> list[str]:
@@ -114,8 +114,8 @@ def _wrong(program: Any, ranks: Any) -> list[str]:
         f"ranks: expected a positive integer for an App, got {app.ranks!r}" for app in program if not _counts(app)
     ]
     problems += [problem for app in program for problem in _wrong_program(app.program)]
-    told = 0 if problems else sum(app.ranks for app in program)
-    return problems or ([f"ranks: the programs have {told}, not {ranks}"] if told != ranks else [])
+    total = 0 if problems else sum(app.ranks for app in program)
+    return problems or ([f"ranks: the programs have {total}, not {ranks}"] if total != ranks else [])
 
 
 def _counts(app: App) -> bool:

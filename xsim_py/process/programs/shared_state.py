@@ -213,13 +213,13 @@ def _comparable(value: Any) -> Any:
 class _Table:
     """A namespace or a container that ranks share, as of the last comparison."""
 
-    __slots__ = ("_before", "_now", "_owner", "module", "whole")
+    __slots__ = ("_before", "_now", "_owner", "as_one", "module")
 
-    def __init__(self, module: ModuleType, owner: str, now: Any, *, whole: bool) -> None:
+    def __init__(self, module: ModuleType, owner: str, now: Any, *, as_one: bool) -> None:
         self.module = module
         self._owner = owner
         self._now = now
-        self.whole = whole  # report a change of any entry as a change of the container
+        self.as_one = as_one  # report a change of any entry as a change of the container
         self._before = now.copy()
 
     def changes(self) -> Iterator[tuple[str, Any, Any]]:
@@ -234,7 +234,7 @@ class _Table:
         for name in {**before, **after}:
             old, new = before.get(name, _GONE), after.get(name, _GONE)
             if old is not new and not _same(old, new):
-                yield (self._owner if self.whole else f"{self._owner}.{name}"), old, new
+                yield (self._owner if self.as_one else f"{self._owner}.{name}"), old, new
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -248,7 +248,7 @@ def _tables(module: ModuleType) -> Iterator[_Table]:
     """Yield everything that is compared in a module: its names, those of its classes, and small containers."""
     name = module.__name__
     root = name.partition(".")[0]
-    yield _Table(module, name, vars(module), whole=False)
+    yield _Table(module, name, vars(module), as_one=False)
     if root == "numpy" or root in sys.stdlib_module_names:  # most programs have it, and its settings are private
         return
     for key, value in vars(module).copy().items():
@@ -258,7 +258,7 @@ def _tables(module: ModuleType) -> Iterator[_Table]:
         if not issubclass(kind, type):  # not `isinstance`, which asks an object for its class
             yield from _container(module, f"{name}.{key}", value, root)
         elif value.__module__ == name:
-            yield _Table(module, f"{name}.{value.__name__}", vars(value), whole=False)
+            yield _Table(module, f"{name}.{value.__name__}", vars(value), as_one=False)
             for inner, held in vars(value).copy().items():
                 if type(held) not in _NO_CONTAINERS:
                     yield from _container(module, f"{name}.{value.__name__}.{inner}", held, root)
@@ -274,7 +274,7 @@ def _container(module: ModuleType, name: str, value: Any, root: str) -> Iterator
     else:
         return
     if issubclass(type(held), _CONTAINERS) and len(held) <= _MOST_ENTRIES:
-        yield _Table(module, name, held, whole=True)
+        yield _Table(module, name, held, as_one=True)
 
 
 def _attributes(value: Any) -> Any:
@@ -459,7 +459,7 @@ class _Sharing:
         for name, change in changes.items():
             module, last = change.table.module, name.rpartition(".")[2]
             owner = name.removeprefix(module.__name__).strip(".").rpartition(".")[0].rpartition(".")[2]
-            line = lines.find(owner, last, whole=change.table.whole)
+            line = lines.find(owner, last, as_one=change.table.as_one)
             # Names that only their package changes, and marks as internal, are not reported.
             if change.matters(by_program=line is not None) and (line is not None or not last.startswith("_")):
                 found[name] = line or line_in_package(last, str(getattr(module, "__file__", "")))

@@ -75,7 +75,7 @@ class ProgramLines:
                 if not owner.startswith(("self", "cls")):
                     self._attributes.setdefault(("", name), line)
 
-    def find(self, owner: str, name: str, *, whole: bool) -> Line | None:
+    def find(self, owner: str, name: str, *, as_one: bool) -> Line | None:
         """Return the first line that changes a name; None if no line seems to.
 
         Parameters
@@ -84,10 +84,10 @@ class ProgramLines:
             The class that has the attribute; empty for a module, which may have any name there.
         name : str
             Without its owner.
-        whole : bool
+        as_one : bool
             Whether it is a container or an object of which a part has changed.
         """
-        return self._whole.get(name) if whole else self._attributes.get((owner, name))
+        return self._whole.get(name) if as_one else self._attributes.get((owner, name))
 
 
 def line_in_package(name: str, file: str) -> Line | None:

@@ -75,14 +75,14 @@ def _making(real: Callable[..., None]) -> Callable[..., None]:
 def _naming(real: Callable[..., Any]) -> Callable[..., Any]:
     """Number unnamed tasks separately in each rank; asyncio has one counter for all."""
 
-    def create_task(self: Any, coro: Any, **told: Any) -> Any:
+    def create_task(self: Any, coro: Any, **options: Any) -> Any:
         fiber = current.here()
-        if fiber is None or told.get("name") is not None:
-            return real(self, coro, **told)
+        if fiber is None or options.get("name") is not None:
+            return real(self, coro, **options)
         name = f"Task-{next(fiber.rank.private('asyncio tasks', partial(count, 1)))}"
         if self.get_task_factory() is None:
-            return real(self, coro, **{**told, "name": name})
-        task = real(self, coro, **told)  # a factory may not accept names
+            return real(self, coro, **{**options, "name": name})
+        task = real(self, coro, **options)  # a factory may not accept names
         if hasattr(task, "set_name"):
             task.set_name(name)
         return task

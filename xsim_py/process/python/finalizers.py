@@ -58,8 +58,8 @@ def _has_finalizer(code: CodeType) -> bool:
     return any(each.co_name == "__del__" or _has_finalizer(each) for each in inner)
 
 
-def _build_class(function: Any, name: str, /, *bases: Any, **told: Any) -> Any:
-    cls = _real_build(function, name, *bases, **told)
+def _build_class(function: Any, name: str, /, *bases: Any, **options: Any) -> Any:
+    cls = _real_build(function, name, *bases, **options)
     finalizer = vars(cls).get("__del__") if isinstance(cls, type) else None
     fiber = current.here()
     if fiber is not None and isinstance(finalizer, FunctionType) and fiber.rank.owns(finalizer.__globals__):

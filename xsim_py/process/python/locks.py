@@ -342,7 +342,7 @@ class SimpleQueue:
             if block and not self._items and timeout != 0:
                 place = wait_in_queue(fiber, self._line, "something to be put into a SimpleQueue", timeout)
                 if place.called:
-                    return place.given
+                    return place.item
         try:
             return self._items.popleft()
         except IndexError:

@@ -279,8 +279,8 @@ def _started(real: float) -> int:
     return EPOCH_S * (10**9 if isinstance(real, int) else 1)  # nanoseconds since Python 3.13
 
 
-def _lists(name: str, **told: Any) -> Wrapper:
-    return Wrapper(lambda real: of_each_rank(f"logging.{name}", real, **told))
+def _lists(name: str, **options: Any) -> Wrapper:
+    return Wrapper(lambda real: of_each_rank(f"logging.{name}", real, **options))
 
 
 PATCHED: Table = (

@@ -177,10 +177,10 @@ class _Count:
 
 def release_failed(shard: Shard, processor: Processor) -> None:
     """Remove failing ranks of a shard from their cores."""
-    told = shard.on_failure
+    previous = shard.on_failure
 
     def on_failure(rank: Rank, cause: str, survivable: bool) -> None:
         processor.release(rank, shard.kernel.now_ps)
-        told(rank, cause, survivable)
+        previous(rank, cause, survivable)
 
     shard.on_failure = on_failure

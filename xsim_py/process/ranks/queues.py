@@ -28,18 +28,18 @@ class QueuedFiber(Parked):
     ----------
     called : bool
         Whether it has got what it waits for.
-    given : object
+    item : object
         The object handed to it, if any.
     """
 
-    __slots__ = ("called", "fiber", "given", "line", "what")
+    __slots__ = ("called", "fiber", "item", "line", "what")
 
     def __init__(self, fiber: Fiber, line: deque[QueuedFiber], what: Any) -> None:
         self.fiber = fiber
         self.line = line
         self.what = what
         self.called = False
-        self.given: Any = None
+        self.item: Any = None
 
     def describe(self) -> str:
         """Return one line for the deadlock report."""
@@ -72,11 +72,11 @@ def wait_in_queue(fiber: Fiber, line: deque[QueuedFiber], what: Any, timeout_s: 
     return place
 
 
-def wake_next(line: deque[QueuedFiber], given: Any = None) -> None:
+def wake_next(line: deque[QueuedFiber], item: Any = None) -> None:
     """Let the first fiber in the queue continue, at the running fiber's time."""
     place = line.popleft()
     place.called = True
-    place.given = given
+    place.item = item
     fiber, caller = place.fiber, current.fiber
     rank = fiber.rank
     if rank.exit_status is not None or rank.shard is None:  # an object may be finalized after its process has ended

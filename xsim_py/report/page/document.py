@@ -72,18 +72,18 @@ class HtmlPage:
         if any(parts):
             self._sections.append((heading, "\n".join(parts)))
 
-    def figure(self, told: Any, kind: str = "plain") -> str:
+    def figure(self, content: Any, kind: str = "plain") -> str:
         """Return the HTML of a figure, with its data.
 
         Parameters
         ----------
-        told : object
+        content : object
             Plain data: a figure of `new_figure`, or data for the page's script.
         kind : str, optional
             ``plain`` for a figure; ``timeline`` or ``matrix`` for figures drawn by the script.
         """
         self._drawn += 1
-        data = json.dumps(told, separators=(",", ":"), allow_nan=False).replace(
+        data = json.dumps(content, separators=(",", ":"), allow_nan=False).replace(
             "<", "\\u003c"
         )  # an end tag anywhere ends a script
         place = f'<div class="figure {kind}" id="figure-{self._drawn}"></div>'

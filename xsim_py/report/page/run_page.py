@@ -110,13 +110,13 @@ def _timeline(page: HtmlPage, result: Result) -> Iterator[str]:
     if result.trace is None:
         yield note("The run was not traced, or its trace was not kept: xsim run --report FILE.html has a timeline.")
         return
-    told, said = timeline_data(result.trace, result.lives())
+    data, notes = timeline_data(result.trace, result.lives())
     yield note(
         "Draw a rectangle to zoom in on time and ranks, double-click to reset. With more than 256 visible ranks, a row "
         "represents several. Calls of zero duration have no width."
     )
-    yield page.figure(told, "timeline")
-    yield from map(note, said)
+    yield page.figure(data, "timeline")
+    yield from map(note, notes)
 
 
 def _waits(page: HtmlPage, result: Result) -> Iterator[str]:
@@ -177,14 +177,14 @@ def _pairs(page: HtmlPage, result: Result) -> Iterator[str]:
     ways: list[tuple[str, Sequence[int]]] = [("rank", range(len(node_of)))]
     if 1 < len(set(node_of)) < len(node_of):  # otherwise nodes add no information
         ways.append(("node", node_of))
-    told = [_matrix(table, of, what, places) for of, places in ways for what in ("bytes", "messages")]
-    wide = max(one["each"] for one in told)
+    data = [_matrix(table, of, what, places) for of, places in ways for what in ("bytes", "messages")]
+    wide = max(one["each"] for one in data)
     summed = f" A cell is the sum over {wide:,} times {wide:,} neighbours." if wide > 1 else ""
     yield note(
         "White: none. If the largest value exceeds a hundred times the smallest, the colour scale is logarithmic."
         + summed
     )
-    yield page.figure(told, "matrix")
+    yield page.figure(data, "matrix")
     yield folded(f"pair by pair: {len(table):,} rows", data_table(table, by="bytes"))
 
 
@@ -213,8 +213,8 @@ def _matrix(table: Table, of: str, what: str, places: Sequence[int]) -> dict[str
     sums = matrix(table, ranks=len(places), of=what, node_of=[place // each for place in places])
     rows, columns = np.nonzero(sums)
     cells = zip(rows.tolist(), columns.tolist(), sums[rows, columns].tolist(), strict=True)
-    told = {"title": f"{what} between {of}s", "what": what, "of": of, "size": size, "each": each}
-    return {**told, "cells": list(map(list, cells))}
+    data = {"title": f"{what} between {of}s", "what": what, "of": of, "size": size, "each": each}
+    return {**data, "cells": list(map(list, cells))}
 
 
 def _links(page: HtmlPage, result: Result) -> Iterator[str]:

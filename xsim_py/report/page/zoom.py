@@ -46,7 +46,7 @@ def timeline_data(trace: Trace, lives: Sequence[tuple[int, int, int]]) -> tuple[
     end_ps = max((end_ps for *_, end_ps in lives), default=0) or 1
     scale, unit = time_scale(end_ps / PS_PER_S)
     factor = scale / PS_PER_S
-    spans, said = _kept(trace.spans, end_ps)
+    spans, notes = _kept(trace.spans, end_ps)
     names = [span.name for span in spans]
     stops = [end_ps if span.end_ps is None else min(span.end_ps, end_ps) for span in spans]
     calls = longest_calls(
@@ -57,10 +57,10 @@ def timeline_data(trace: Trace, lives: Sequence[tuple[int, int, int]]) -> tuple[
     number = {name: at for at, name in enumerate(calls)}
     messages: Sequence[Message] = list(_delivered(trace.messages))
     if len(messages) > MOST_MESSAGES:
-        said.append(f"The {len(messages):,} messages are too many to draw.")
+        notes.append(f"The {len(messages):,} messages are too many to draw.")
         messages = []
     elif messages:
-        said.append("Messages are drawn if the visible range contains few of them and each rank has a row.")
+        notes.append("Messages are drawn if the visible range contains few of them and each rank has a row.")
     marks, across, more = _marks(trace.marks, factor)
     return {
         "unit": unit,
@@ -92,7 +92,7 @@ def timeline_data(trace: Trace, lives: Sequence[tuple[int, int, int]]) -> tuple[
         },
         "marks": marks,
         "across": across,
-    }, said + more
+    }, notes + more
 
 
 def _kept(spans: Iterable[Span], end_ps: int) -> tuple[list[Span], list[str]]:
@@ -103,11 +103,11 @@ def _kept(spans: Iterable[Span], end_ps: int) -> tuple[list[Span], list[str]]:
     times = np.array([(end_ps if span.end_ps is None else span.end_ps) - span.start_ps for span in wide], float)
     order = np.argsort(-times, kind="stable")[:MOST_SPANS]
     share = times[order].sum() / times.sum()
-    said = (
+    notes = (
         f"Only the {MOST_SPANS:,} longest of {len(wide):,} calls are drawn, {share:.1%} of the time in calls; the "
         "others look like own work. For all calls of a time range: xsim run --timeline FILE.png --view time=FROM:TO."
     )
-    return [wide[row] for row in sorted(order.tolist())], [said]
+    return [wide[row] for row in sorted(order.tolist())], [notes]
 
 
 def _delivered(messages: Iterable[Message]) -> Iterable[Message]:
@@ -134,12 +134,12 @@ def _marks(marks: Iterable[Mark], factor: float) -> tuple[list[dict[str, Any]], 
         }
         for kind, alike in kinds.items()
     ]
-    said = [
+    notes = [
         f"Of {len(alike):,} marks of the kind {kind!r} the first {MOST_MARKS:,} are drawn."
         for kind, alike in kinds.items()
         if len(alike) > MOST_MARKS
     ]
-    return drawn, across, said
+    return drawn, across, notes
 
 
 def _look(kind: str) -> dict[str, Any]:
