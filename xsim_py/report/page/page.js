@@ -38,10 +38,10 @@ function rankStep(count, most) {
 // ------------------------------------------------------------------------------------------------------- timeline
 
 class Timeline {
-  constructor(div, told) {
+  constructor(div, content) {
     this.div = div;
-    this.told = told;
-    const { spans, lives, messages } = told;
+    this.content = content;
+    const { spans, lives, messages } = content;
     this.rank = new Uint32Array(buffer(spans.rank));
     this.label = new Uint32Array(buffer(spans.label));
     this.start = new Float64Array(buffer(spans.start));
@@ -62,8 +62,8 @@ class Timeline {
   }
 
   traces() {
-    const { told } = this;
-    const colours = [...told.colours, told.work];
+    const { content } = this;
+    const colours = [...content.colours, content.work];
     const steps = colours.flatMap((colour, at) => [
       [at / colours.length, colour],
       [(at + 1) / colours.length, colour],
@@ -71,18 +71,18 @@ class Timeline {
     const picture = {
       type: "heatmap", z: [[0]], zmin: -0.5, zmax: colours.length - 0.5, colorscale: steps, showscale: false,
       hovertemplate: "%{customdata}<extra></extra>", hoverongaps: false, showlegend: false,
-      ygap: told.ranks <= 64 ? 2 : 0,
+      ygap: content.ranks <= 64 ? 2 : 0,
     };
     const arrows = {
       type: "scatter", mode: "lines+markers", x: [], y: [], name: "messages", hoverinfo: "text",
-      line: { color: "rgba(40,40,40,0.55)", width: 1 }, showlegend: told.messages.count > 0,
+      line: { color: "rgba(40,40,40,0.55)", width: 1 }, showlegend: content.messages.count > 0,
       marker: { symbol: "arrow", angleref: "previous", color: INK, size: [] },
     };
-    const keys = [...told.calls, "own work"].map((name, at) => ({
+    const keys = [...content.calls, "own work"].map((name, at) => ({
       type: "scatter", mode: "markers", x: [null], y: [null], name: escaped(name), hoverinfo: "skip",
       marker: { symbol: "square", size: 13, color: colours[at], line: { color: "#bbbbbb", width: 1 } },
     }));
-    const marks = told.marks.map((mark) => ({
+    const marks = content.marks.map((mark) => ({
       type: "scatter", mode: "markers", x: mark.x, y: mark.y, text: mark.text.map(escaped), name: escaped(mark.kind),
       hoverinfo: "text",
       marker: { symbol: mark.symbol, color: mark.colour, size: mark.size, line: { color: mark.line, width: mark.width } },
@@ -91,14 +91,14 @@ class Timeline {
   }
 
   layout() {
-    const { told } = this;
+    const { content } = this;
     return {
-      height: Math.min(Math.max(190 + 26 * told.ranks, 280), 720), font: FONT, dragmode: "zoom",
+      height: Math.min(Math.max(190 + 26 * content.ranks, 280), 720), font: FONT, dragmode: "zoom",
       margin: { l: 60, r: 20, t: 20, b: 50 }, plot_bgcolor: "#ffffff", hovermode: "closest",
       legend: { itemclick: false, itemdoubleclick: false, x: 1.01, y: 1 },
-      xaxis: { ...AXIS, title: { text: `virtual time [${told.unit}]` }, range: [0, told.end], showgrid: false },
-      yaxis: { ...AXIS, title: { text: "rank" }, range: [told.ranks - 0.5, -0.5], showgrid: false, tickformat: "d" },
-      shapes: told.across.map((line) => ({
+      xaxis: { ...AXIS, title: { text: `virtual time [${content.unit}]` }, range: [0, content.end], showgrid: false },
+      yaxis: { ...AXIS, title: { text: "rank" }, range: [content.ranks - 0.5, -0.5], showgrid: false, tickformat: "d" },
+      shapes: content.across.map((line) => ({
         type: "line", x0: line.at, x1: line.at, y0: 0, y1: 1, yref: "paper", line: { color: line.colour, width: 2 },
       })),
     };
@@ -108,11 +108,11 @@ class Timeline {
     if (this.busy) return;
     this.busy = true;
     const { xaxis, yaxis } = this.div._fullLayout;
-    const [left, right] = [Math.max(xaxis.range[0], 0), Math.min(xaxis.range[1], this.told.end)];
+    const [left, right] = [Math.max(xaxis.range[0], 0), Math.min(xaxis.range[1], this.content.end)];
     const rows = [...yaxis.range].sort((a, b) => a - b);
-    const first = Math.min(Math.max(Math.floor(rows[0] + 0.5), 0), this.told.ranks - 1);
-    const last = Math.max(Math.min(Math.ceil(rows[1] - 0.5), this.told.ranks - 1), first);
-    const drawn = this.raster(left, Math.max(right, left + this.told.end * 1e-9), first, last);
+    const first = Math.min(Math.max(Math.floor(rows[0] + 0.5), 0), this.content.ranks - 1);
+    const last = Math.max(Math.min(Math.ceil(rows[1] - 0.5), this.content.ranks - 1), first);
+    const drawn = this.raster(left, Math.max(right, left + this.content.end * 1e-9), first, last);
     const arrows = this.arrows(left, right, first, last, drawn.dy);
     const data = {};
     for (const key of ["z", "customdata", "x0", "dx", "y0", "dy"]) data[key] = [drawn[key], undefined];
@@ -126,10 +126,10 @@ class Timeline {
 
   // How long each row was in which call in each slice of time; a cell has the colour of what took most of it.
   raster(left, right, first, last) {
-    const { told } = this;
+    const { content } = this;
     const each = Math.ceil((last - first + 1) / MOST_ROWS);
     const rows = Math.ceil((last - first + 1) / each);
-    const [bins, kinds] = [MOST_BINS, told.calls.length + 1];
+    const [bins, kinds] = [MOST_BINS, content.calls.length + 1];
     const width = (right - left) / bins;
     const shares = new Float32Array(kinds * rows * bins);
     const best = new Float32Array(each === 1 ? rows * bins : 0);
@@ -149,7 +149,7 @@ class Timeline {
       pour(this.livesOf[life], this.begins[life], this.ends[life], (cell, share) => { shares[work + cell] += share; });
     }
     for (let span = 0; span < this.rank.length; span += 1) {
-      const kind = told.kinds[this.label[span]] * rows * bins;
+      const kind = content.kinds[this.label[span]] * rows * bins;
       pour(this.rank[span], this.start[span], this.stop[span], (cell, share) => {
         shares[kind + cell] += share;
         shares[work + cell] -= share;
@@ -184,14 +184,14 @@ class Timeline {
   }
 
   said(kind, span, who, members, texts) {
-    const { told } = this;
-    const key = kind < told.calls.length && members === 1 && span >= 0 ? span : `${kind} ${who}`;
+    const { content } = this;
+    const key = kind < content.calls.length && members === 1 && span >= 0 ? span : `${kind} ${who}`;
     if (!texts.has(key)) {
-      let text = `${who}<br>${members > 1 ? "mostly " : ""}${escaped([...told.calls, "own work"][kind])}`;
+      let text = `${who}<br>${members > 1 ? "mostly " : ""}${escaped([...content.calls, "own work"][kind])}`;
       if (typeof key === "number") {
-        const [name, detail, place] = told.labels[this.label[span]].map(escaped);
+        const [name, detail, place] = content.labels[this.label[span]].map(escaped);
         const [start, stop] = [this.start[span], this.stop[span]].map(figures);
-        text = `${who}: <b>${name}</b>${place && ` at ${place}`}<br>${start} to ${stop} ${told.unit}${detail && `<br>${detail}`}`;
+        text = `${who}: <b>${name}</b>${place && ` at ${place}`}<br>${start} to ${stop} ${content.unit}${detail && `<br>${detail}`}`;
       }
       texts.set(key, text);
     }
@@ -209,7 +209,7 @@ class Timeline {
     const drawn = { x: [], y: [], text: [], heads: [] };
     if (found.length > MOST_ARROWS) return drawn;
     for (const at of found) {
-      const times = `${figures(this.sent[at])} to ${figures(this.arrived[at])} ${this.told.unit}`;
+      const times = `${figures(this.sent[at])} to ${figures(this.arrived[at])} ${this.content.unit}`;
       const text = `${this.source[at]} to ${this.dest[at]}: ${whole(this.size[at])} B<br>${times}`;
       drawn.x.push(this.sent[at], this.arrived[at], null);
       drawn.y.push(this.source[at], this.dest[at], null);
@@ -222,11 +222,11 @@ class Timeline {
 
 // --------------------------------------------------------------------------------------------------------- matrix
 
-function drawMatrix(div, told) {
+function drawMatrix(div, content) {
   const choice = document.createElement("div");
   choice.className = "choice";
   div.before(choice);
-  const buttons = told.map((one, at) => {
+  const buttons = content.map((one, at) => {
     const button = document.createElement("button");
     button.type = "button";
     button.textContent = one.title;
@@ -236,7 +236,7 @@ function drawMatrix(div, told) {
   });
   function show(chosen) {
     buttons.forEach((button, at) => button.setAttribute("aria-pressed", String(at === chosen)));
-    const one = told[chosen];
+    const one = content[chosen];
     const shown = one.what === "bytes" ? sized : whole;
     const rows = Math.ceil(one.size / one.each);
     const [z, texts] = [0, 1].map(() => Array.from({ length: rows }, () => new Array(rows).fill(null)));
@@ -304,11 +304,11 @@ document.addEventListener("click", (event) => {
 });
 
 for (const div of document.querySelectorAll("div.figure")) {
-  const told = JSON.parse(div.nextElementSibling.textContent);
-  if (div.classList.contains("timeline")) new Timeline(div, told);
-  else if (div.classList.contains("matrix")) drawMatrix(div, told);
+  const content = JSON.parse(div.nextElementSibling.textContent);
+  if (div.classList.contains("timeline")) new Timeline(div, content);
+  else if (div.classList.contains("matrix")) drawMatrix(div, content);
   else {
-    Plotly.newPlot(div, told.data, told.layout, CONFIG);
+    Plotly.newPlot(div, content.data, content.layout, CONFIG);
   }
 }
 document.documentElement.dataset.drawn = "yes";
