@@ -83,7 +83,7 @@ def test_what_is_wrong_shows(tmp_path: Path, mended: str, wrong: str):
 def test_sizes_without_sense_are_refused_once(words: list[object]):
     run = simulated(PROGRAM, *words, ranks=4)
     assert (run.status, run.out) == (1, "")
-    assert run.err.count("multigrid: ranks, rows and columns are powers of two") == 1
+    assert run.err.count("multigrid: ranks, rows and columns must be powers of two") == 1
 
 
 @pytest.mark.parametrize(

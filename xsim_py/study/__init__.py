@@ -1,7 +1,7 @@
-"""Studies: many runs of a program, described in YAML, done in parallel, resumed, tabulated and drawn.
+"""Studies: many runs of a program, described in YAML, run in parallel, resumable, as tables and plots.
 
-`load_study` reads and checks a study, `plan_runs` makes its runs, and `run_study` does all of it; ``xsim study`` is the
-same from a shell.
+`load_study` reads and validates a study, `plan_runs` creates its runs, and `run_study` does everything, as ``xsim
+study`` does.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The number of runs that go at once is limited where each of them may be many processes."""
+"""The number of concurrent runs, limited if each may consist of many processes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from xsim_py.workers import cores
 
 
 def runs_at_once(jobs: int | None, runs: Iterable[Mapping[str, Any]]) -> int:
-    """Return how many runs go at once: `jobs`, or as many as there are cores, but not more processes than one may have.
+    """Return the number of concurrent runs: `jobs`, or one per core, within the limit of processes.
 
-    Each of the runs, as `simulate` is told of it, may be many processes. Too many `jobs` are a ConfigError.
+    `runs` are the arguments of `simulate`; each run may have many processes. Too many `jobs` are a ConfigError.
     """
     each = [processes_of(run["ranks"], isolation(run.get("isolation", "greenlets"))) for run in runs]
     largest = max(each, default=1)

@@ -1,7 +1,7 @@
-"""Regular expressions capture values from a program's output, each within a limit of time.
+"""Regular expressions that capture values from a program's output, each with a time limit.
 
-A regular expression can take longer for one line than anybody lives: ``((?:a+)+)$`` doubles its time with every ``a``.
-A timer of this process's own CPU time interrupts a search, which Python allows; whatever else the run gave is kept.
+A search can take exponential time: ``((?:a+)+)$`` doubles it with every ``a``. A timer of this process's CPU time
+interrupts the search, which Python allows; the other results of the run are kept.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from contextlib import suppress
 from typing import Any, Final, Self
 
 MOST_SEARCHED_S: Final = 5.0
-"""So much CPU time may the search for one value take in one run."""
+"""CPU time limit for the searches of one value in one run."""
 _SHOWN_CHARACTERS: Final = 60
 
-# The real ones, taken before a simulation puts those of its ranks in their place.
+# The real functions, as a simulation replaces them with those of its ranks.
 _set_timer: Final = signal.setitimer
 _set_handler: Final = signal.signal
 _cpu_time_s: Final = time.process_time
 
 
 class _TooLong(Exception):
-    """A search has used up the time that its capture has in a run."""
+    """A search has exceeded the time limit of its capture in a run."""
 
 
 class Captures:
-    """The captures of one run; inside ``with``, and in a process's main thread, their searches have a limit.
+    """The captures of one run; within ``with``, in a process's main thread, searches have a time limit.
 
-    They are a regular expression, and which value to take, by name. `given_up` holds by such a name the beginning of
-    the line at which a search came to its limit of time or memory.
+    They map a name to a regular expression and the value to take. `given_up` contains, by name, the start of the line
+    at which a search exceeded its limit of time or memory.
     """
 
     def __init__(self, captures: Mapping[str, tuple[str, str]]) -> None:
@@ -81,16 +81,16 @@ class Captures:
             self._left_s[name] -= _cpu_time_s() - began_s
 
     def _ring(self, *_: object) -> None:
-        if self._searching:  # else it rang when the search was over
+        if self._searching:  # otherwise the search has ended
             raise _TooLong
 
     def values(self) -> dict[str, Any]:
-        """Return what was captured, by name; None where no line matched, and where the search was given up."""
+        """Return the captured values by name; None without a match, or after an aborted search."""
         return {name: None if name in self.given_up else taken.value() for name, taken in self._taken.items()}
 
 
 class _Taken:
-    """The one value that is taken of all that a capture finds."""
+    """The value selected or computed from all matches of a capture."""
 
     def __init__(self, take: str) -> None:
         self._take = take
@@ -98,7 +98,7 @@ class _Taken:
         self._value: Any = None
 
     def add(self, text: str | None) -> None:
-        """Take one more value; the group of a pattern may be one that took no part in the match."""
+        """Add a match; the group may be one that did not participate in it."""
         if text is None:
             return
         self._count += 1
@@ -108,17 +108,17 @@ class _Taken:
         elif self._take in ("min", "max", "mean", "sum"):
             both = (self._value, value)
             if any(isinstance(each, str) for each in both):
-                self._value = value  # no number: the tables will show it, and no mean
+                self._value = value  # not a number: the tables show it, without a mean
             else:
                 self._value = {"min": min, "max": max}.get(self._take, sum)(both)
 
     def value(self) -> Any:
-        """Return the number, or text where it is none; None when nothing matched."""
+        """Return the number, or text if it is not a number; None without a match."""
         if self._take == "count":
             return self._count
         mean = self._take == "mean" and isinstance(self._value, int | float)
         value = self._value / self._count if mean else self._value
-        return str(value) if isinstance(value, float) and not math.isfinite(value) else value  # a sum of large ones
+        return str(value) if isinstance(value, float) and not math.isfinite(value) else value  # a sum of large numbers
 
 
 def _number(text: str) -> int | float | str:
@@ -126,7 +126,7 @@ def _number(text: str) -> int | float | str:
         number = float(text)
     except ValueError:
         return text
-    if not math.isfinite(number):  # also of a whole number, of which there would be no mean
+    if not math.isfinite(number):  # also an integer, which would have no mean
         return text
     with suppress(ValueError):
         return int(text)

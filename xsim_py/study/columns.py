@@ -1,4 +1,4 @@
-"""The columns of a study's table: which there are, and in what units."""
+"""The columns of a study's tables, and their units."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ _QUANTITIES: Final = (
 )
 
 RESERVED: Final = (*MEASURED, "repetition", "folder", "apps")
-"""Names that no variable and no captured value may have."""
+"""Names reserved from variables and captured values."""
 
 
 def key_columns(spec: StudySpec) -> list[str]:
-    """Return the columns that say which combination a run is of: the variables, and what is the same for all runs."""
+    """Return the columns that identify a combination: the variables, and values common to all runs."""
     always = _ALWAYS if spec.command is None else spec.command_options
     return [*spec.variables, *(name for name in always if name not in spec.variables)]
 
 
 def metric_names(spec: StudySpec) -> list[str]:
-    """Return the columns that hold a number for each run, of which there are means."""
+    """Return the columns with a number per run, which have means."""
     if spec.command is not None:
         return [*captured_names(spec), *_COSTS]
     return [*(name for name in MEASURED if name not in _FINGERPRINTS), *spec.capture]
 
 
 def captured_names(spec: StudySpec) -> list[str]:
-    """Return the columns that this study alone has: what is captured of the output, or what its command measures."""
+    """Return the columns specific to this study: captured values, or the metrics of its command."""
     return list(spec.capture if spec.command is None else COMMANDS[spec.command].metrics)
 
 
 def shown_names(spec: StudySpec) -> list[str]:
-    """Return the columns of which means are printed."""
+    """Return the columns of printed means."""
     if spec.table is not None:
         return list(spec.table)
     return ["virtual_time_s", *spec.capture] if spec.command is None else list(COMMANDS[spec.command].table)
@@ -61,7 +61,7 @@ def column_names(spec: StudySpec) -> list[str]:
 
 
 def unit_of(spec: StudySpec, column: str) -> str:
-    """Return the unit of a column; that of a captured value without one shows in its name's end, as in ``total_us``."""
+    """Return the unit of a column; for a captured value without a unit, the suffix of its name, as in ``total_us``."""
     if column in spec.capture:
         suffix = column.rpartition("_")[2]
         inferred = (_SUFFIXES[suffix] or suffix) if "_" in column and suffix in _SUFFIXES else ""
@@ -72,12 +72,12 @@ def unit_of(spec: StudySpec, column: str) -> str:
 
 
 def ruler_of(spec: StudySpec, column: str, values: Iterable[object]) -> Ruler | None:
-    """Return the scale on which values of a column stand; None where they are names."""
+    """Return the scale of the values of a column, or None if they are names."""
     return Ruler.of(values, _quantity(spec, column))
 
 
 def _quantity(spec: StudySpec, column: str) -> str:
-    """Return what a number without a unit means in a column, unless it is but the label of a value."""
+    """Return the quantity of a number without unit in a column, unless it is only the label of a value."""
     if any(swept.label != swept.given.entry.value for swept in spec.variables.get(column, ())):
         return ""
     kind = option_kind(column) if column in OPTIONS else kind_of(column)

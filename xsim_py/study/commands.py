@@ -1,7 +1,7 @@
-"""Studies can run other things than programs: commands of ``xsim`` whose every run gives means of its own.
+"""Commands of ``xsim`` that studies can run instead of programs; each run yields separate means.
 
-A command takes its options as text and numbers, by the names that they have on its command line. It checks them when
-the study is planned, and does the work in a worker process.
+A command takes its options as text and numbers, by their names on the command line. It validates them when the study
+is planned, and runs in a worker process.
 """
 
 from __future__ import annotations
@@ -21,19 +21,18 @@ class StudyCommand:
     options: tuple[str, ...]
     """The names of its options."""
     metrics: Mapping[str, str]
-    """The columns that it measures, with their units."""
+    """The measured columns, with their units."""
     table: tuple[str, ...]
-    """Those that are printed, unless a study says otherwise."""
+    """The printed columns, by default."""
     check: Callable[[Mapping[str, Value]], dict[str, Any]]
-    """``check(given)`` turns the options that are given, and ``seed``, into plain data for `do`; ConfigError with a
-    line ``option: what is wrong`` for each problem."""
+    """``check(given)`` converts the given options and ``seed`` to plain data for `do`, or raises a ConfigError with a
+    line ``option: problem`` for each problem."""
     do: Callable[[Mapping[str, Any]], Mapping[str, tuple[float | None, ...]]]
-    """``do(settings)`` gives for each metric its mean, and where there are such, standard error, minimum and maximum.
-    """
+    """``do(settings)`` returns for each metric its mean and, if available, standard error, minimum and maximum."""
 
 
 COMMANDS: Final[dict[str, StudyCommand]] = {
     name: StudyCommand(module.OPTIONS, module.METRICS, module.TABLE, module.check, module.do)
     for name, module in (("ftco", ftco_command), ("compare-recovery", recovery_command))
 }
-"""By the name that a study gives in ``command``."""
+"""Commands by the value of the key ``command``."""

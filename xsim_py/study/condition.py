@@ -36,14 +36,14 @@ class _Test(NamedTuple):
 
 @dataclass(frozen=True)
 class Condition:
-    """One or more comparisons of a column with a value, of which one has to hold.
+    """One or more comparisons of a column with a value, joined by ``or``.
 
-    ``=`` and ``!=`` take several values with commas between them, and compare numbers as numbers.
+    ``=`` and ``!=`` take several values separated by commas, and compare numbers as numbers.
 
     Raises
     ------
     ValueError
-        When the text is no condition.
+        The text is not a condition.
     """
 
     text: str
@@ -54,18 +54,18 @@ class Condition:
 
     @property
     def names(self) -> frozenset[str]:
-        """The columns that it is about."""
+        """The columns in the condition."""
         return frozenset(test.name for test in self._tests)
 
     def check(self, columns: Iterable[str]) -> None:
-        """Raise a ValueError when it is about a column that is not among these."""
+        """Raise a ValueError if it uses a column that is not among these."""
         known = list(columns)
         for test in self._tests:
             if test.name not in known:
                 raise ValueError(f"{self.text!r}: unknown name {test.name}; {advice(test.name, known)}")
 
     def holds(self, row: Mapping[str, Scalar]) -> bool:
-        """Return whether it holds for a run with these columns."""
+        """Return True if it holds for a run with these columns."""
         return any(test.holds(row[test.name]) for test in self._tests)
 
 

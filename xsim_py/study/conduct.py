@@ -1,4 +1,4 @@
-"""A study from its file to its results."""
+"""Conduct of a study: from its file to its results."""
 
 from __future__ import annotations
 
@@ -36,43 +36,42 @@ def run_study(
     executor: Executor | None = None,
     look: Look | None = None,
 ) -> StudyResults:
-    """Run what is missing of a study, and write and draw its results.
+    """Run the missing runs of a study, and write and draw its results.
 
     Parameters
     ----------
     study : str, path, mapping or StudySpec
-        A YAML file, a preset such as ``xsim-fig1``, or what such a file would hold.
+        A YAML file, a preset such as ``xsim-fig1``, or the contents of such a file.
     out : path, optional
-        The folder for the results, which is made if need be; default: the study's name and ``-results``. Runs whose
-        results are there already are not run again.
+        The directory for the results, created if necessary; default: the study's name and ``-results``. Runs whose
+        results are in it are not repeated.
     jobs : int, optional
-        How many runs at once; default: as many as there are cores.
+        The number of concurrent runs; default: the number of cores.
     only : sequence of str, optional
-        Conditions, such as ``ranks<=64`` or ``repetition=0``, on the runs to make.
+        Conditions, such as ``ranks<=64`` or ``repetition=0``, on the runs to execute.
     overrides : mapping, optional
         Entries of every machine, as ``set`` of `xsim_py.simulate`.
     fresh : bool, optional
-        Forget results that are there.
+        Discard existing results.
     progress : callable, optional
-        Called at first and after each run with the numbers of runs that are done, planned, and not good, and with the
-        estimated seconds left; None before the first run is done.
+        Called initially and after each run with the numbers of completed, planned and failed runs, and with the
+        estimated seconds left; None before the first run is completed.
     executor : concurrent.futures.Executor, optional
-        Does the runs in place of worker processes here, such as that of ``mpiexec python -m mpi4py.futures``.
-
+        Executes the runs instead of local worker processes, such as that of ``mpiexec python -m mpi4py.futures``.
     look : Look, optional
-        Size, text and legend of the figures, where they differ from those of the study.
+        Size, text and legend of the figures, as differences from those of the study.
 
     Returns
     -------
     StudyResults
-        The tables; written to the folder too, with the pictures.
+        The tables; also written to the directory, with the figures.
 
     Raises
     ------
     ConfigError
-        The input is wrong; nothing was run.
+        The input is invalid; nothing was run.
     StudyInterrupted
-        Ctrl-C, of which this is a kind. What is done is on disk, and the same call goes on with the rest.
+        Ctrl-C, a KeyboardInterrupt. Completed runs are on disk, and the same call continues with the rest.
     """
     spec = study if isinstance(study, StudySpec) else load_study(study)
     if jobs is not None and jobs < 1:
@@ -108,7 +107,7 @@ def _outputs(spec: StudySpec, folder: Path) -> list[OutputFile]:
 
 
 def _inputs(spec: StudySpec, planned: Sequence[PlannedRun]) -> Iterator[InputFile]:
-    """Yield every file that a study reads, as far as it is known."""
+    """Yield every file that a study reads, if known."""
     yield InputFile("the study", spec.places[""].name)
     if spec.published is not None:
         yield InputFile("what was published", spec.folder / spec.published.file)
@@ -121,7 +120,7 @@ def _inputs(spec: StudySpec, planned: Sequence[PlannedRun]) -> Iterator[InputFil
 
 
 class StudyInterrupted(KeyboardInterrupt):
-    """Ctrl-C in the middle of a study; `results` are those of the runs that are done, which are on disk."""
+    """Ctrl-C during a study; `results` are those of the completed runs, which are on disk."""
 
     def __init__(self, results: StudyResults) -> None:
         super().__init__()
@@ -129,12 +128,12 @@ class StudyInterrupted(KeyboardInterrupt):
 
 
 def results_folder(spec: StudySpec, out: str | Path | None) -> Path:
-    """Return where the results go: the folder that was asked for, or one with the study's name."""
+    """Return the directory of the results: the requested one, or one with the study's name."""
     return Path(f"{spec.name}-results" if out is None else out)
 
 
 def conditions(texts: Sequence[str]) -> list[Condition]:
-    """Return the conditions that a user gave beside the study's own."""
+    """Return the user's conditions, in addition to the study's."""
     try:
         return [Condition(text) for text in texts]
     except ValueError as error:
@@ -142,7 +141,7 @@ def conditions(texts: Sequence[str]) -> list[Condition]:
 
 
 def _is_missing(run: PlannedRun, outcome: Outcome | None) -> bool:
-    """Return whether a run has to be done: for the first time, or because it only failed for want of something here."""
+    """Return True if a run must be executed: it is new, or failed only for lack of a local resource."""
     if outcome is None or outcome["ended"] in ("crashed", "error"):
         return True
     limit_s, before_s = run.arguments.get("wall_limit"), outcome.get("wall_limit_s")
@@ -169,7 +168,7 @@ def _collect(
     store: Store,
     progress: Callable[[int, int, int, float | None], None] | None,
 ) -> None:
-    """Save the outcome of each run at once, and report progress."""
+    """Store each outcome immediately, and report progress."""
     missing = {run.key for run in schedule.todo}
     rows = Counter(run.key for run in before.planned)
     done = sum(run.key not in missing for run in before.planned)

@@ -1,4 +1,4 @@
-"""Contradictions in one study: keys that cannot stand together, name what is not there, or are missing."""
+"""Contradictions in a study: keys that exclude each other, refer to unknown names, or are missing."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from xsim_py.study.template import text_of
 from xsim_py.study.value_kinds import Given
 
 ALWAYS_KNOWN: Final = ("repetition", "seed", "ranks", "machine", "folder", "apps")
-"""What a template may name beside the variables and the options that are given."""
+"""Names available in templates besides the variables and the given options."""
 
 _LONGEST_NAME: Final = 200
 _SWEPT: Final = ("sweep", "cases", "zip")
 
 
 def contradictions(spec: StudySpec) -> Iterator[Contradiction]:
-    """Yield every key of ``spec`` that contradicts another, names what is not there, or is missing."""
+    """Yield every key of ``spec`` that contradicts another, refers to an unknown name, or is missing."""
     for path, message, involved in _all(spec):
         yield path, message, (path, *involved)
 
@@ -65,7 +65,7 @@ def _options(spec: StudySpec) -> Iterator[Contradiction]:
 
 
 def _command(spec: StudySpec) -> Iterator[Contradiction]:
-    """Yield keys that only a program and its machine have, and options that the command does not know."""
+    """Yield keys that only a program and its machine have, and options unknown to the command."""
     own = ("seed", *COMMANDS[str(spec.command)].options)
     given = [key for key, each in OPTIONS.items() if getattr(spec, each.name) is not None and key != "seed"]
     others = {"set": spec.overrides, "capture": spec.capture}
@@ -120,7 +120,7 @@ def _together(spec: StudySpec) -> Iterator[Contradiction]:
 
 
 def _variables(spec: StudySpec) -> Iterator[Contradiction]:
-    """Yield variables that change nothing: their runs would be the same and look different."""
+    """Yield variables without an effect: their runs would be identical but look different."""
     used = {name for _, given in _all_given(spec) for _, name in given.names()}
     for path, name in dict.fromkeys((each.path, name) for source, name, each in spec.swept() if source != "cases"):
         if name in RESERVED or (spec.command is not None and name in COMMANDS[spec.command].metrics):
@@ -185,7 +185,7 @@ def _columns(spec: StudySpec) -> Iterator[Contradiction]:
 
 
 def plot_contradictions(spec: StudySpec) -> Iterator[Contradiction]:
-    """Yield what is wrong with the plots of a study."""
+    """Yield the problems in the plots of a study."""
     files: list[str] = []
     for index, plot in enumerate(spec.plots):
         path = f"plots[{index}]"

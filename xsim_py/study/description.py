@@ -1,10 +1,10 @@
-"""The keys of a study: one dataclass a section, one field a key.
+"""The keys of a study: a dataclass per section, a field per key.
 
-As for machines, this is the only list of the keys: the checker, the JSON Schema and the manual's table are made from
-it. An option of a run has the name that it has on the command line of ``xsim run``.
+As for machines, this is the only list of the keys: the checker, the JSON Schema and the manual's table are generated
+from it. An option of a run has its name on the command line of ``xsim run``.
 """
 
-# ruff: noqa: RUF009 - `option` makes a dataclasses.field, which is what a default here has to be
+# ruff: noqa: RUF009 - `option` makes a dataclasses.field, as a default here must be
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _pattern(value: object) -> re.Pattern[str]:
     if len(value) > _LONGEST_PATTERN:
         raise ValueError(f"{value!r} is too long (at most {_LONGEST_PATTERN:,} characters)")
     try:
-        with warnings.catch_warnings():  # [[a] may mean something else one day
+        with warnings.catch_warnings():  # [[a] may change its meaning in the future
             warnings.simplefilter("ignore")
             pattern = re.compile(value)
     except (re.error, OverflowError, RecursionError) as error:  # a{10**9}, and ( 10,000 times
@@ -73,7 +73,7 @@ _COLUMNS: Final = TextOrList(_COLUMN, "a column of the runs, or a list of column
 
 @dataclass(frozen=True, kw_only=True)
 class CaptureSpec:
-    """One entry of ``capture``: a value that the program prints."""
+    """One entry of ``capture``: a value printed by the program."""
 
     pattern: re.Pattern[str] = option(
         _PATTERN,
@@ -91,25 +91,25 @@ class CaptureSpec:
 
 @dataclass(frozen=True)
 class _Capture:
-    """A capture: a regular expression alone, or a section."""
+    """A capture: only a regular expression, or a section."""
 
     words: str = "a regular expression with one group, or a section {pattern: ..., unit: s}"
 
     def read(self, entry: Any, path: str, reading: Any) -> Any:
-        """Return the section; a pattern alone is one with defaults."""
+        """Return the section; a pattern without a section gets the defaults."""
         if isinstance(entry.value, dict):
             return Section(CaptureSpec).read(entry, path, reading)
         pattern = _PATTERN.read(entry, path, reading)
         return pattern if pattern is kinds.REFUSED else CaptureSpec(pattern=pattern)
 
     def schema(self) -> dict[str, Any]:
-        """Either."""
+        """Return the schema of both forms."""
         return {"anyOf": [_PATTERN.schema(), Section(CaptureSpec).schema()]}
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlotSpec:
-    """One entry of ``plots``: a picture of means over repetitions, with standard errors."""
+    """One entry of ``plots``: a figure of means over repetitions, with standard errors."""
 
     file: str = option(TEXT, "File name of the figure: .png, .svg or .pdf.", default="plot.png", required=True)
     title: str = option(TEXT, "Title of the figure.", shown="the study's name")
@@ -154,13 +154,13 @@ class FigureSpec:
     )
 
     def look(self) -> Look:
-        """Return the same as figures take it."""
+        """Return it as a `Look`."""
         return Look(**{each.name: getattr(self, each.name) for each in fields(self)})
 
 
 @dataclass(frozen=True, kw_only=True)
 class AcceptSpec:
-    """Section ``accept``: which runs are good; the others are counted, listed, and in no mean."""
+    """Section ``accept``: criteria of successful runs; the others are counted and listed, but not averaged."""
 
     ended: tuple[str, ...] = option(
         TextOrList(choice(*ENDINGS), "one ending, or a list of them"),
@@ -178,7 +178,7 @@ class AcceptSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedSpec:
-    """Section ``published``: figures of others, to stand beside those of the study."""
+    """Section ``published``: published values, for comparison with those of the study."""
 
     file: str = option(
         TEXT,
@@ -191,7 +191,7 @@ class PublishedSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class StudySpec(Described):
-    """A whole study, checked."""
+    """A validated study."""
 
     name: str = option(TEXT, "A short name, also of the results directory.", default="", shown="the file's name")
     description: str = option(TEXT, "One line about it.", default="")
@@ -286,7 +286,7 @@ class StudySpec(Described):
     figure: FigureSpec = option(Section(FigureSpec), "Size, text and legend of plots.", default=FigureSpec)
     plots: tuple[PlotSpec, ...] = option(ListOf(Section(PlotSpec), "a list of plots", least=0), "Figures.", default=())
     folder: Path = Path()
-    """Of the study's file."""
+    """The directory of the study's file."""
 
     @cached_property
     def variables(self) -> dict[str, tuple[Swept, ...]]:
@@ -295,7 +295,7 @@ class StudySpec(Described):
 
     @cached_property
     def dimensions(self) -> list[list[dict[str, Swept]]]:
-        """The choices of which every combination is run: each gives values to some names."""
+        """The choices whose combinations are run: each sets some names."""
         free = [name for name in self.variables if name not in self.zipped]
         choices = [[{name: value, **value.others} for value in self.variables[name]] for name in free]
         rows = [
@@ -309,7 +309,7 @@ class StudySpec(Described):
         return [*choices, rows] if rows else choices
 
     def swept(self) -> Iterator[tuple[str, str, Swept]]:
-        """Yield where each value comes from, such as ``sweep`` or ``sweep machine``, its name, and the value."""
+        """Yield the source of each value, such as ``sweep`` or ``sweep machine``, its name, and the value."""
         for key, named in (("cases", {"case": self.cases}), ("sweep", self.sweep), ("zip", self.zipped)):
             for name, values in named.items():
                 for value in values:
@@ -317,7 +317,7 @@ class StudySpec(Described):
                     yield from ((f"{key} {name}", other, each) for other, each in value.others.items())
 
     def given(self, key: str) -> Given | None:
-        """Return what the study says of an option of the run or of the command, apart from a sweep over it."""
+        """Return the value of an option of the run or of the command, apart from a sweep over it."""
         if key in self.command_options:
             return self.command_options[key]
         found: Given | None = getattr(self, OPTIONS[key].name) if key in OPTIONS else None
@@ -325,10 +325,10 @@ class StudySpec(Described):
 
 
 OPTIONS: Final = {each.key: each for each in options(StudySpec) if isinstance(each.kind, Templated | TemplatedList)}
-"""The options of a run, which may be swept over and be templates, by their key."""
+"""The options of a run by key; they may be swept over and be templates."""
 
 
 def option_kind(key: str) -> kinds.Kind:
-    """Return what the value of an option has to be, once it is filled in."""
+    """Return the kind of an option's value, after substitution."""
     kind = OPTIONS[key].kind
     return TextOrList(kind.items, kind.words) if isinstance(kind, TemplatedList) else kind.kind

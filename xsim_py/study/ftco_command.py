@@ -13,7 +13,7 @@ from xsim_py.study.template import Value, text_of
 from xsim_py.units import PS_PER_S, parse_time_ps, parse_whole
 
 OPTIONS: Final = ("nodes", *DEFAULTS, "runs", "sampling", "overhead_time")
-"""As on the command line of ``xsim ftco``, with an underscore for a dash."""
+"""As on the command line of ``xsim ftco``, with underscores for dashes."""
 
 METRICS: Final[dict[str, str]] = {
     **UNITS,
@@ -23,8 +23,10 @@ METRICS: Final[dict[str, str]] = {
     "bound_steps": "steps",
     "tree_radix": "",
 }
-"""Statistics over the runs of a combination; ``longest_queue`` is that of all runs, ``longest_queue_of_10000`` what it
-would be of so many (with its standard deviation), ``bound_steps`` the latency that no tree can beat."""
+"""Statistics over the runs of a combination; ``longest_queue`` is the maximum over all runs, ``longest_queue_of_10000``
+the expected maximum over 10,000 runs (with its standard deviation), ``bound_steps`` a lower bound of the latency for
+any tree.
+"""
 
 TABLE: Final = ("latency_steps", "work")
 
@@ -40,7 +42,7 @@ def check(given: Mapping[str, Value]) -> dict[str, Any]:
     Raises
     ------
     ConfigError
-        With a line ``option: what is wrong`` for each problem.
+        With a line ``option: problem`` for each problem.
     """
     from xsim_py.ftco.model import MOST_RUNS
     from xsim_py.ftco.strata import SAMPLINGS
@@ -77,7 +79,7 @@ def check(given: Mapping[str, Value]) -> dict[str, Any]:
 
 
 def do(settings: Mapping[str, Any]) -> dict[str, tuple[float | None, ...]]:
-    """Do the runs of one combination, and give mean, standard error, smallest and largest value of each metric."""
+    """Run one combination; return mean, standard error, minimum and maximum of each metric."""
     from xsim_py.ftco.bounds import lower_bound
     from xsim_py.ftco.ensemble import run_ensemble
 

@@ -1,4 +1,4 @@
-"""Which runs belong together: to one mean, to one line of a plot."""
+"""Groups of runs: those with a common mean, and those on one line of a plot."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Row = TypeVar("Row", bound=Mapping[str, Any])
 
 
 def grouped(rows: Iterable[Row], names: Sequence[str]) -> list[list[Row]]:
-    """Return rows with equal values in some columns together, in the order in which they come."""
+    """Return rows grouped by equal values in some columns, in order of first occurrence."""
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(text_of(row[name]) for name in names), []).append(row)
@@ -21,9 +21,9 @@ def grouped(rows: Iterable[Row], names: Sequence[str]) -> list[list[Row]]:
 
 
 def series_of(spec: StudySpec, plot: PlotSpec, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the columns whose values tell the lines of a plot apart.
+    """Return the columns whose values distinguish the lines of a plot.
 
-    Unless the plot names them: the columns that vary independently of the x axis, the panels and earlier columns.
+    If the plot does not name them: the columns that vary independently of the x axis, the panels and earlier columns.
     """
     if plot.series is not None:
         return list(plot.series)
@@ -39,7 +39,7 @@ def _panels(plot: PlotSpec) -> list[str]:
 
 
 def hidden_by(spec: StudySpec, plot: PlotSpec, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the columns of which a plot shows several values at one point of one line, on top of each other."""
+    """Return the columns with several values at one point of a line, which overlap in the plot."""
     if plot.x not in key_columns(spec):
         return []
     drawn = [row for row in rows if all(condition.holds(row) for condition in plot.only)]
@@ -48,7 +48,7 @@ def hidden_by(spec: StudySpec, plot: PlotSpec, rows: Sequence[Mapping[str, Any]]
 
 
 def scale_problem(spec: StudySpec, plot: PlotSpec, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Say why these rows have no logarithmic x axis; nothing where they have one, or nobody can know yet."""
+    """Return why these rows cannot have a logarithmic x axis; empty if they can, or if it is not known yet."""
     if plot.x_scale == "linear" or plot.x not in key_columns(spec):
         return ""
     drawn = [row for row in rows if all(condition.holds(row) for condition in plot.only)]

@@ -1,4 +1,4 @@
-"""From a preset's name, a file or a mapping to a checked `StudySpec`."""
+"""Loading of studies: from a preset's name, a file or a mapping to a validated `StudySpec`."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _PYTHON: Final = Location.in_file("study")
 
 
 def presets() -> Mapping[str, Path]:
-    """Return the files of the studies that come with xsim_py, by name."""
+    """Return the files of the included studies, by name."""
     return files_by_name(bundled("models") / "studies")
 
 
 def load_study(source: str | Path | Mapping[str, Any]) -> StudySpec:
-    """Read and check a study.
+    """Read and validate a study.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def load_study(source: str | Path | Mapping[str, Any]) -> StudySpec:
     Raises
     ------
     ConfigError
-        With every problem on a line of its own: ``file:line:column: path: message``.
+        With every problem on a separate line: ``file:line:column: path: message``.
     """
     reading = Reading()
     root, name, folder = _root(source, reading.problems)
@@ -73,7 +73,7 @@ def _root(source: str | Path | Mapping[str, Any], problems: list[Problem]) -> tu
 
 
 def _preset(name: str) -> Path:
-    """Return the preset of that name, also where it is written as a file: ``studies/xsim-fig1.yaml``."""
+    """Return the preset with that name, or with that file name: ``studies/xsim-fig1.yaml``."""
     short = name.removeprefix("studies/").removesuffix(".yaml")
     found = presets().get(short)
     if found is None:
@@ -83,7 +83,7 @@ def _preset(name: str) -> Path:
 
 
 def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of a study; `load_study` also refuses what it cannot see."""
+    """Return the JSON Schema (draft 2020-12) of a study; `load_study` also rejects what a schema cannot express."""
     return schema.json_schema(StudySpec, "study")
 
 

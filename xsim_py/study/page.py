@@ -1,4 +1,4 @@
-"""The page of a study: its table, its pictures to zoom into, its speed-up, every run to sort, and its description."""
+"""HTML reports of studies: table, zoomable figures, speed-up, every run in a sortable table, and the description."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ from xsim_py.study.results import StudyResults
 
 
 def write_study_page(results: StudyResults, target: str | Path, *, command: str = "") -> None:
-    """Write a page about a study.
+    """Write the HTML report of a study.
 
-    What the runs have cost on this computer is not in it: the page of the same study is the same to the byte.
+    It omits the runs' costs on this host: the report of the same study is identical byte for byte.
 
     Parameters
     ----------
     results : StudyResults
         The study.
     target : path
-        Where to; its name ends with ``.html``.
+        The file to write; its name ends with ``.html``.
     command : str, optional
-        What is needed to run it again.
+        The command that reproduces it.
 
     Raises
     ------
     ConfigError
-        When the name does not end with ``.html``, or plotly is not installed.
+        The name does not end with ``.html``, or plotly is not installed.
     OSError
-        When the file cannot be written.
+        The file cannot be written.
     """
     check_page(target)
     spec = results.spec
@@ -110,7 +110,7 @@ def _panels(page: HtmlPage, chart: Chart) -> Iterator[str]:
 
 
 def _scaling(page: HtmlPage, results: StudyResults) -> Iterator[str]:
-    """Yield speed-up and efficiency where several numbers of ranks ran and no plot of the study shows them."""
+    """Yield speed-up and efficiency for several rank counts, unless a plot of the study shows them."""
     drawn = {plot.show for plot in results.spec.plots}
     if "virtual_time_s" not in results.summary or len(set(results.summary.get("ranks", ()))) < 2:
         return

@@ -1,8 +1,8 @@
-"""From a study to its runs: every combination of the variables' values, with its settings and its fingerprint.
+"""The runs of a study: every combination of the variables' values, with its settings and its fingerprint.
 
-The fingerprint is over all that can change what a run gives: the settings, the machine's own fingerprint, the text of
-the program and of the files that its arguments name, what is captured of its output, and the version of xsim_py. It is
-what a second call of the same study looks for among the results of the first.
+The fingerprint covers everything that can change the result of a run: the settings, the machine's fingerprint, the
+text of the program and of the files named in its arguments, the captures, and the version of xsim_py. A repeated call
+finds existing results by it.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class PlannedRun:
     """One run of a study."""
 
     columns: dict[str, Scalar]
-    """What its row in the table begins with: the combination, the repetition, the seed."""
+    """The first columns of its row: the combination, the repetition, the seed."""
     settings: dict[str, Any]
-    """What is asked for, in plain data that is the same on every computer."""
+    """Its settings, as plain data identical on every computer."""
     arguments: dict[str, Any]
-    """What `xsim_py.simulate`, or the command, is to be told."""
+    """The arguments of `xsim_py.simulate`, or of the command."""
     key: str
     """Its fingerprint."""
 
@@ -68,13 +68,13 @@ def plan_runs(
 ) -> list[PlannedRun]:
     """Return the runs of a study, in the order of its variables; the last one varies fastest.
 
-    `only` are conditions, also on the repetition and the seed, and `overrides` entries of every machine, beside the
-    study's own.
+    `only` are conditions, also on the repetition and the seed; `overrides` are entries of every machine, in addition to
+    the study's.
 
     Raises
     ------
     ConfigError
-        With every value that cannot be used.
+        With every invalid value.
     """
     total = math.prod(map(len, spec.dimensions), start=spec.repetitions)
     if total > _MOST_RUNS:
@@ -127,7 +127,7 @@ class _Values:
         self._known: dict[str, Value | None] = {"repetition": repetition, **{name: f"{{{name}}}" for name in _FOLDERS}}
 
     def __call__(self, name: str) -> Value | None:
-        """Return the value of a variable or an option; ``{folder}`` stays as it is until the run begins."""
+        """Return the value of a variable or an option; ``{folder}`` is substituted when the run begins."""
         if name not in self._known:
             if name in self._under_way:
                 raise ValueError(f"{name} is made from {' from '.join([*self._under_way[1:], name])}")
@@ -141,19 +141,19 @@ class _Values:
         return self._known[name]
 
     def given(self, name: str) -> Given | None:
-        """Return what was written for a variable or an option."""
+        """Return the value of a variable or an option as written."""
         return self._chosen[name].given if name in self._chosen else self._spec.given(name)
 
 
 class _Made(NamedTuple):
-    """A machine that has been read and checked."""
+    """A machine that has been read and validated."""
 
     spec: MachineSpec
     hash: str
 
 
 class _Planner:
-    """Makes the runs, and remembers what many of them share."""
+    """The creation of the runs, with a cache of what they share."""
 
     def __init__(self, spec: StudySpec, only: list[Condition], overrides: Mapping[str, Any]) -> None:
         self.spec = spec
@@ -165,12 +165,12 @@ class _Planner:
         self.programs: dict[str, Path | None] = {}
         self.failures: dict[tuple[Any, ...], bool] = {}
         self.contents: dict[Path, str] = {}
-        self.paths: dict[str, str] = {}  # where the current combination has its values from
+        self.paths: dict[str, str] = {}  # the sources of the current combination's values
         written = [str(swept.label) for swept in spec.variables.get("machine", ())]
         self.names = machine_names({name: self._machine_source(name) for name in written if "{" not in name})
 
     def runs(self) -> list[PlannedRun]:
-        """Return all of them; ConfigError with every problem when one cannot be made."""
+        """Return all runs; ConfigError with every problem if one is invalid."""
         runs = [run for run in self._each() if run is not None]
         rows = [run.columns for run in runs]
         for index, plot in enumerate(self.spec.plots):
@@ -201,7 +201,7 @@ class _Planner:
                         yield run
 
     def _columns(self, chosen: Mapping[str, Swept]) -> dict[str, Scalar] | None:
-        """Return what tells a combination from the others; None after a noted problem."""
+        """Return the columns that identify a combination; None after a recorded problem."""
         columns: dict[str, Scalar] = {name: chosen[name].label for name in self.spec.variables}
         value_of = _Values(self.spec, chosen, 0)
         for name in key_columns(self.spec):
@@ -214,7 +214,7 @@ class _Planner:
         if self.spec.command is None and swept is None:
             columns["machine"] = machine_name(self._machine_source(str(columns["machine"])))
         elif self.spec.command is None and swept is not None and swept.label == swept.given.entry.value:
-            # It is in a list, without a label of its own.
+            # It is in a list, without a separate label.
             columns["machine"] = self.names.get(str(swept.label), swept.label)
         return columns
 
@@ -223,7 +223,7 @@ class _Planner:
         return _DEFAULTS[name] if value is None else value
 
     def _run(self, chosen: Mapping[str, Swept], columns: dict[str, Scalar], repetition: int) -> PlannedRun | None:
-        """Return one run; None after a noted problem."""
+        """Return one run; None after a recorded problem."""
         value_of = _Values(self.spec, chosen, repetition)
         before = len(self.reading.problems)
         options = {key: self._option(key, value_of, chosen) for key in OPTIONS}
@@ -243,7 +243,7 @@ class _Planner:
         return Given(given.entry, option_kind(key)).read(value_of, self.paths.get(key, key), self.reading)
 
     def _machine_entries(self, value_of: _Values, chosen: Mapping[str, Swept]) -> dict[str, Any]:
-        """Return the entries of the machine that this run changes; one without a value stays as it is there."""
+        """Return the entries of the machine that this run changes; one without a value is not changed."""
         entries = {}
         for name, given in self.spec.overrides.items():
             entries[name] = given.read(value_of, f"set.{name}", self.reading)
@@ -284,7 +284,7 @@ class _Planner:
         }
         try:
             read({**(simulate.__kwdefaults__ or {}), **arguments})
-        except ConfigError as error:  # that of one run, in its words
+        except ConfigError as error:  # an error of one run, with its message
             for problem in map(str, error.problems):
                 self._refuse(*problem.split(": ", 1))
             return None
@@ -306,7 +306,7 @@ class _Planner:
         return _fingerprint(told)
 
     def _times(self, compute: str | None) -> Path | None:
-        """Return the file of recorded times that computing is charged from, if there is one: it is beside the study."""
+        """Return the file of recorded compute times, if any; it is next to the study."""
         return None if compute is None or compute in COMPUTE else self.spec.folder / self._in_folders(compute)
 
     def _content(self, file: Path) -> str:
@@ -319,7 +319,7 @@ class _Planner:
         return self.contents[file]
 
     def _program(self, name: str, kind: str) -> str | None:
-        """Return where the program is: beside the study, or among those that come with xsim_py."""
+        """Return the location of the program: next to the study, or among the included apps."""
         if kind != "script":
             return name
         if name not in self.programs:
@@ -337,7 +337,7 @@ class _Planner:
         return None if found is None else str(found)
 
     def _has_room(self, options: dict[str, Any]) -> bool:
-        """Return whether so many ranks, shards, and processes of their own, can be simulated."""
+        """Return True if these numbers of ranks, shards and processes can be simulated."""
         before = len(self.reading.problems)
         ranks, shards, way = options["ranks"], options["shards"] or 1, options["isolation"] or "greenlets"
         if ranks > MOST_RANKS:
@@ -349,11 +349,11 @@ class _Planner:
         return len(self.reading.problems) == before
 
     def _machine_source(self, name: str) -> str:
-        """Return where a machine is described: its file is beside the study; a preset has no folder and no ending."""
+        """Return the source of a machine: a file next to the study, or a preset, without directory and suffix."""
         return str(self.spec.folder / name) if name.endswith((".yaml", ".yml")) or "/" in name else name
 
     def _machine(self, name: str, entries: dict[str, Any], ranks: int) -> _Made | None:
-        """Return the machine of a run, after a look whether the ranks fit on it."""
+        """Return the machine of a run, after checking that the ranks fit on it."""
         known = json.dumps([name, entries], sort_keys=True, default=list)
         if known not in self.machines:
             self.machines[known] = None
@@ -368,7 +368,7 @@ class _Planner:
         return machine
 
     def _can_fail(self, options: dict[str, Any], machine: _Made) -> bool:
-        """Return whether the failures, and starting again after them, can be as they are written."""
+        """Return True if the failures and restarts are valid."""
         ranks, failures = options["ranks"], tuple(map(self._in_folders, options["fail"] or ()))
         if not failures and machine.spec.failures == FailuresSpec() and options["restart"] is None:
             return True
@@ -396,7 +396,7 @@ class _Planner:
 
     @contextmanager
     def _refusing(self, key: str) -> Iterator[None]:
-        """Make what is wrong a problem of an option, wherever it is given."""
+        """Convert errors to problems of an option, at the location of its value."""
         try:
             yield
         except ConfigError as error:
@@ -411,7 +411,7 @@ class _Planner:
                         self._refuse(key, line)
 
     def _refuse(self, key: str, message: str) -> None:
-        """Note a problem about an option or an entry of the machine, wherever it is given."""
+        """Record a problem of an option or an entry of the machine, at the location of its value."""
         path = self.paths.get(key.removeprefix("set."), key)
         self.reading.problems.append(self.spec.problem(path, message))
 
@@ -420,7 +420,7 @@ class _Planner:
 
 
 class _CommandPlanner(_Planner):
-    """Makes the runs of a study of a command."""
+    """The creation of the runs of a study of a command."""
 
     def _column(self, name: str, value_of: _Values, chosen: Mapping[str, Swept]) -> Any:
         value = self._filled(name, value_of, chosen)
@@ -455,7 +455,7 @@ class _CommandPlanner(_Planner):
             return REFUSED
 
     def _refuse_option(self, name: str, message: str) -> None:
-        """Note a problem of an option, once, wherever it is given."""
+        """Record a problem of an option once, at the location of its value."""
         problem = self.spec.problem(self.paths.get(name, f"options.{name}"), message)
         if problem not in self.reading.problems:
             self.reading.problems.append(problem)

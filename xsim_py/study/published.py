@@ -1,4 +1,4 @@
-"""Figures that others have published, from a CSV file beside the study."""
+"""Published values, from a CSV file next to the study."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Published(NamedTuple):
     """Published means."""
 
     keys: tuple[str, ...]
-    """The columns that say of which combination."""
+    """The columns that identify a combination."""
     metrics: tuple[str, ...]
-    """The columns that have means."""
+    """The columns with means."""
     rows: tuple[Mapping[str, str], ...]
     """The lines of the file."""
 
     def of(self, row: Mapping[str, Any], metric: str) -> float | None:
-        """Return what was published for a combination; None where nothing was."""
+        """Return the published value of a combination, or None."""
         for line in self.rows:
             if line[metric] and all(line[key] == text_of(row[key]) for key in self.keys):
                 return float(line[metric])
@@ -37,12 +37,12 @@ class Published(NamedTuple):
 
 
 def read_published(spec: StudySpec) -> Published:
-    """Read and check the file that a study names.
+    """Read and validate the file of a study's published values.
 
     Raises
     ------
     ValueError
-        It cannot be read, has a column that the study does not have, or text where a number should be.
+        It cannot be read, has a column unknown to the study, or text instead of a number.
     """
     assert spec.published is not None
     path = spec.folder / spec.published.file

@@ -1,13 +1,13 @@
-"""One program under several ways to recover, with the same failures: what `xsim compare-recovery` does.
+"""Comparison of recovery schemes of one program under the same failures: `xsim compare-recovery`.
 
-A scheme is a few settings of the machine and of the job. All have the same time limit for finding out that a process is
-dead, and the same binary tree: the paper's experiments (appendix D) ran with Open MPI's Allreduce that is a reduction
-and a broadcast over one. First every scheme runs without failures; from that trace comes which call the failures hit,
-and when it begins. Then each failure is a run of its own. All runs are traced, and the phases are measured in the
-trace (`xsim_py.report.phases`).
+A scheme consists of some settings of the machine and of the job. All have the same detection timeout and the same
+binary tree: the paper's experiments (appendix D) ran with Open MPI's Allreduce, a reduction and a broadcast over a
+tree. First every scheme runs without failures; its trace determines the call that the failures hit, and its start.
+Then each failure is a separate run. All runs are traced, and the phases are measured in the trace
+(`xsim_py.report.phases`).
 
-A program with an option `--recovery` has schemes of its own, which are the choices of that option. It is given one of
-them in each run, all as under `ulfm`, and the whole job is measured, for a scheme need not repeat a call.
+The schemes of a program with an option `--recovery` are the choices of that option. Each run sets one of them,
+otherwise as under `ulfm`, and measures the entire job, as a scheme need not repeat a call.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     from xsim_py.trace import Trace
 
 SCHEMES: Final = ("ftco", "ulfm", "legio", "restart")
-"""The ways to recover of a program that has none of its own."""
+"""The recovery schemes of a program that defines none."""
 
 LOOP: Final = "allreduce_loop.py"
-"""The program that is run by default, one of those that come with xsim_py."""
+"""The default program, one of the included apps."""
 
 _PLAIN_TREE: Final = {
     "mpi.collectives.allreduce": "nonoverlapping",
@@ -69,33 +69,34 @@ _FUNCTION: Final = "xsim_py.study.recovery:do"
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """A comparison that is asked for."""
+    """The specification of a comparison."""
 
     program: str | None = None
     kind: str = "script"
     args: Sequence[str] = ()
-    """All three as for `xsim_py.simulate`; ``{scheme}`` in an argument is replaced by the scheme, ``{folder}`` by the
-    folder in which this was called, for each run takes place in an empty folder of its own. Without a program, the loop
-    of Allreduce that comes with xsim_py."""
+    """All three as for `xsim_py.simulate`; in an argument, ``{scheme}`` is replaced by the scheme, ``{folder}`` by the
+    caller's directory, as each run has a separate empty one. Default program: the included loop of Allreduce.
+    """
     machines: Mapping[str, str] = field(default_factory=lambda: {"gige": "gige"})
-    """Presets or files, by the name that tables have for them."""
+    """Presets or files, by their names in tables."""
     ranks: Sequence[int] = (64,)
     """Numbers of ranks."""
     failures: Sequence[str] = ("none", "1", "2p", "2s", "3m")
     """See `victims_of`."""
     schemes: Sequence[str] = ()
-    """Some of `SCHEMES`, or of the program's own; default: all but a ``none`` among the latter."""
+    """Some of `SCHEMES`, or of the program's own; default: all, except ``none`` among the latter."""
     whole: bool = False
-    """Measure the whole job in place of one call, as is always done with a program that has schemes of its own."""
+    """Measure the entire job instead of one call, as always for a program with its own schemes."""
     timeout_ps: int = 2 * PS_PER_S
-    """After how long a process that does not answer counts as dead."""
+    """The detection timeout: a process that does not answer is then considered failed."""
     restart_delay_ps: int = 10 * PS_PER_S
-    """From an abort to the new start."""
+    """The time from an abort to the restart."""
     call: tuple[str, int] | None = None
-    """The call that failures hit, by name and number, from 1; default: the middle one of the program's collective calls
-    that it makes most."""
+    """The call that failures hit, by name and number, from 1; default: the middle one of the program's most frequent
+    collective call.
+    """
     after_ps: int | None = None
-    """Die so long after the call begins, in place of right before it."""
+    """The delay of the failure after the start of the call; default: right before the call."""
     overrides: Mapping[str, Any] = field(default_factory=dict)
     """Entries of every machine."""
     seed: int = 0
@@ -106,13 +107,13 @@ class Experiment:
 
     @property
     def title(self) -> str:
-        """The program in a few words."""
+        """A short description of the program."""
         what = {"module": f"-m {self.program}", "code": "-c ..."}.get(self.kind, self.program or LOOP)
         return " ".join([Path(what).name if self.kind == "script" else what, *self.args])
 
     @cached_property
     def own_schemes(self) -> tuple[str, ...]:
-        """The program's own schemes; none where its arguments say already which one it is to use."""
+        """The program's own schemes; none if its arguments select one."""
         if self.program is None or self.kind != "script":
             return ()
         if any(word == _OPTION or word.startswith(f"{_OPTION}=") for word in self.args):
@@ -121,24 +122,24 @@ class Experiment:
 
     @property
     def wanted(self) -> tuple[str, ...]:
-        """The schemes that are compared."""
+        """The compared schemes."""
         return tuple(self.schemes) or tuple(each for each in self.own_schemes if each != _NO_SCHEME) or SCHEMES
 
     @property
     def of_jobs(self) -> bool:
-        """True if whole jobs are measured."""
+        """True if entire jobs are measured."""
         return self.whole or bool(self.own_schemes)
 
 
 def own_schemes(program: str | Path) -> tuple[str, ...]:
-    """Return the choices of a program's option `--recovery` as they stand in its source, none without such an option.
+    """Return the choices of a program's option `--recovery`, from its source; none without such an option.
 
-    The source is read, not run: the choices have to be a list or tuple of strings in the call that adds the option.
+    The source is parsed, not run: the choices must be a list or tuple of strings in the call that adds the option.
     """
     try:
         tree = ast.parse(Path(program).read_bytes())
     except (OSError, SyntaxError, ValueError):
-        return ()  # who runs it says what is wrong
+        return ()  # the run reports the problem
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and any(isinstance(a, ast.Constant) and a.value == _OPTION for a in node.args):
             for keyword in node.keywords:
@@ -150,18 +151,18 @@ def own_schemes(program: str | Path) -> tuple[str, ...]:
 
 
 class RecoveryTask(NamedTuple):
-    """One run, for a process of its own."""
+    """One run, for a separate process."""
 
     run: RecoveryRun
-    """Its case and its victims, for the outcome."""
+    """Its case and its failed ranks, for the outcome."""
     arguments: dict[str, Any]
-    """For `xsim_py.simulate`."""
+    """The arguments of `xsim_py.simulate`."""
     call: tuple[str, int] | None
-    """Which call is measured; None: find one."""
+    """The measured call; None: find one."""
     usual: int | None
-    """How often a rank makes it without failures."""
+    """The number of times that a rank makes the call without failures."""
     whole: bool = False
-    """True if the whole job is measured, false if one call is."""
+    """True if the entire job is measured, false if one call is."""
 
 
 class Report(NamedTuple):
@@ -172,16 +173,16 @@ class Report(NamedTuple):
     call: tuple[str, int] | None = None
     usual: int | None = None
     start_ps: int | None = None
-    """When the first rank makes the call; half of the time of a job that makes few of them."""
+    """The time at which the first rank makes the call; half of the duration of a job with few such calls."""
 
 
 def plan_recovery(experiment: Experiment) -> dict[Case, tuple[Victim, ...]]:
-    """Return every run that is wanted, and who dies in it.
+    """Return every requested run, and its failures.
 
     Raises
     ------
     ConfigError
-        With everything that is wrong; nothing was run.
+        With every problem; nothing was run.
     """
     known = experiment.own_schemes or SCHEMES
     problems: dict[object, None] = {
@@ -195,7 +196,7 @@ def plan_recovery(experiment: Experiment) -> dict[Case, tuple[Victim, ...]]:
             for scheme in experiment.wanted:
                 try:
                     if "legio" not in experiment.wanted and any(map(_is_of_layer, experiment.overrides)):
-                        load_machine(machine, overrides=_overrides(experiment, "legio"))  # which refuses wrong ones
+                        load_machine(machine, overrides=_overrides(experiment, "legio"))  # which rejects invalid ones
                     spec = load_machine(machine, overrides=_entries(experiment, scheme))
                     of_machine, shapes = _check(spec, ranks)
                     shape = shapes.tree(ranks, ALLREDUCE)
@@ -219,7 +220,7 @@ def plan_recovery(experiment: Experiment) -> dict[Case, tuple[Victim, ...]]:
 
 
 def _as_option(problem: Any) -> Any:
-    """Return a problem of an entry that an option of the experiment sets as one of that option."""
+    """Convert a problem of an entry that an option of the experiment sets to one of that option."""
     ours = isinstance(problem, Problem) and problem.path == problem.place.entry == "mpi.detector.timeout"
     return OptionProblem("timeout", problem.message) if ours else problem
 
@@ -236,18 +237,18 @@ def compare_recovery(
     Parameters
     ----------
     experiment : Experiment
-        What to compare.
+        The specification of the comparison.
     jobs : int, optional
-        How many runs at once; default: as many as there are cores.
+        The number of concurrent runs; default: the number of cores.
     out : path, optional
-        A folder for what the program prints in each run.
+        A directory for the program's output in each run.
     progress : callable, optional
-        Called with the number of runs that are done and of all, at first and after each.
+        Called with the numbers of completed and of all runs, initially and after each.
 
     Raises
     ------
     ConfigError
-        The input is wrong; nothing was run, or the program makes no call that failures could hit.
+        The input is invalid and nothing was run, or the program makes no call that failures could hit.
     """
     planned = plan_recovery(experiment)
     at_once = runs_at_once(jobs, [{"ranks": case.ranks, "isolation": experiment.isolation} for case in planned])
@@ -278,7 +279,7 @@ def compare_recovery(
             with atomic_file(Path(out) / f"{case.name}.txt", follow=False) as file:
                 file.write(report.output)
     runs = []
-    for case, victims in planned.items():  # one whose scheme does not run without failures has what came of that
+    for case, victims in planned.items():  # a case whose scheme does not run without failures gets that outcome
         without = before[case._replace(failures="none")]
         report = reports.get(case) or without
         runs.append(_told(report.run._replace(case=case), victims, without))
@@ -286,12 +287,12 @@ def compare_recovery(
 
 
 def measure_case(experiment: Experiment) -> RecoveryRun:
-    """Make the one run of an experiment in this process, after one without failures.
+    """Execute the only run of an experiment in this process, after one without failures.
 
     Raises
     ------
     ConfigError
-        The input is wrong, or the program makes no call that failures could hit.
+        The input is invalid, or the program makes no call that failures could hit.
     """
     ((case, victims),) = plan_recovery(experiment).items()
     before = report = do(_task(experiment, case, (), None))
@@ -303,7 +304,7 @@ def measure_case(experiment: Experiment) -> RecoveryRun:
 
 
 def _told(run: RecoveryRun, victims: Sequence[Victim], before: Report) -> RecoveryRun:
-    """Return a run with who was to die in it, and what that cost."""
+    """Return a run with its failures, and their cost."""
     times = run.virtual_time_ps, before.run.virtual_time_ps
     both_finished = run.ended == before.run.ended == "finished"
     lost_ps = times[0] - times[1] if both_finished and times[0] is not None and times[1] is not None else None
@@ -316,7 +317,7 @@ def _in_order(tasks: Sequence[RecoveryTask], jobs: int) -> Generator[tuple[int, 
 
 
 def _is_refused(report: Report) -> bool:
-    """Return whether a run without failures shows bad input: it could not begin, or failures have no call to hit."""
+    """Return True if a run without failures shows invalid input: no start, or no call for failures to hit."""
     run = report.run
     return run.ended == "refused" or (report.start_ps is None and run.ended == "finished" and not run.exit_status)
 
@@ -330,14 +331,14 @@ def _crashed(task: RecoveryTask, crash: Crash) -> Report:
 
 
 def _entries(experiment: Experiment, scheme: str) -> dict[str, Any]:
-    """Return the entries of the machine under a scheme; a program's own are like `ulfm` to the machine."""
+    """Return the entries of the machine under a scheme; for a program's own schemes, those of `ulfm`."""
     return _overrides(experiment, "ulfm" if experiment.own_schemes else scheme)
 
 
 def _overrides(experiment: Experiment, scheme: str) -> dict[str, Any]:
-    """Return the entries of the machine under a scheme; what the user says comes last.
+    """Return the entries of the machine under a scheme; the user's have precedence.
 
-    The layer is that of the scheme legio alone, also where the machine has one, and so are its options.
+    Only the scheme legio has the layer and its options, also if the machine sets them.
     """
     timeout = _timeout(experiment)
     settings = {"mpi.detector.timeout": timeout, **_BINARY, "mpi.ftco.timeout": timeout}
@@ -368,7 +369,7 @@ def _check(spec: MachineSpec, ranks: int) -> tuple[Machine, Shapes]:
 
 
 def _check_victims(spec: MachineSpec, machine: Machine, code: str, victims: Sequence[Victim]) -> None:
-    """Raise ValueError if the machine has no such components, or a law makes no sense."""
+    """Raise ValueError if the machine has no such components, or a law is invalid."""
     extra = [each.law or f"{each.level}={each.rank}@0s" for each in victims if each.law or each.level != "rank"]
     try:
         FailureModel(
@@ -384,7 +385,7 @@ def _check_victims(spec: MachineSpec, machine: Machine, code: str, victims: Sequ
 
 
 def _task(experiment: Experiment, case: Case, victims: Sequence[Victim], before: Report | None) -> RecoveryTask:
-    """Return the run of a case; `before` is that without failures, and None for that one itself."""
+    """Return the run of a case; `before` is the run without failures, or None if this is it."""
     program = experiment.program
     args = [*experiment.args] if program is not None else ["--scheme", "{scheme}", *experiment.args]
     if experiment.own_schemes:
@@ -421,7 +422,7 @@ def _filled(word: str, values: Mapping[str, str]) -> str:
 
 
 def _failure(experiment: Experiment, victim: Victim, before: Report) -> str:
-    """Return how `xsim_py.simulate` is told of a victim."""
+    """Return the failure as an argument of `xsim_py.simulate`."""
     assert before.start_ps is not None
     if victim.law:
         return victim.law
@@ -446,7 +447,7 @@ def parse_call(text: str) -> tuple[str, int]:
     Raises
     ------
     ValueError
-        It is something else, or there is no such call in mpi4py.
+        The text is not a call, or mpi4py has no such call.
     """
     from xsim_py.mpi4py.call_hooks import known_calls
 
@@ -462,7 +463,7 @@ def parse_call(text: str) -> tuple[str, int]:
 
 
 def do(task: RecoveryTask) -> Report:
-    """Make a run in an empty folder, and measure it."""
+    """Execute a run in an empty directory, and measure it."""
     from xsim_py.run import simulate
 
     output = io.StringIO()
@@ -486,7 +487,7 @@ def do(task: RecoveryTask) -> Report:
     if task.whole:
         return _whole_job(task, run, result.trace, output.getvalue())
     try:
-        # In a run with failures the first rank may be dead, and make fewer calls.
+        # In a run with failures the first rank may have failed, and make fewer calls.
         if task.call is not None and task.usual is not None:
             call, usual, start_ps = task.call, task.usual, None
         else:
@@ -500,7 +501,7 @@ def do(task: RecoveryTask) -> Report:
 
 
 def _whole_job(task: RecoveryTask, run: RecoveryRun, trace: Trace, output: str) -> Report:
-    """Measure a whole job, and say when failures hit it: in its middle call or, where it has none, at half time."""
+    """Measure an entire job, and determine the time of failures: its middle call or, without one, half of the job."""
     call, usual, start_ps = task.call, task.usual, None
     end_ps = run.virtual_time_ps or 0
     try:
@@ -517,12 +518,12 @@ def _whole_job(task: RecoveryTask, run: RecoveryRun, trace: Trace, output: str) 
 
 
 def _last_words(result: Result, output: str) -> list[str]:
-    """Return the last line that a program has printed before it exited with an error of its own."""
+    """Return the last line of a program that exited with an error."""
     return output.splitlines()[-1:] if result.ended == "finished" and result.exit_status else []
 
 
 def _judged(output: str) -> dict[str, Any]:
-    """Return what a program says of its result: its last `right: True`, `right: False` or `lost: WHAT`."""
+    """Return the program's statement about its result: its last `right: True`, `right: False` or `lost: WHAT`."""
     for line in reversed(output.splitlines()):
         name, _, said = line.partition(": ")
         if name == "right" and said in ("True", "False"):

@@ -1,4 +1,4 @@
-"""``compare-recovery`` as a command of studies: each run is one scheme with its failures, measured phase by phase."""
+"""``compare-recovery`` as a command of studies: each run is one scheme with its failures, measured by phase."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OPTIONS: Final = (
     "program",
     "args",
 )
-"""As on the command line of ``xsim compare-recovery``, with an underscore for a dash.
+"""As on the command line of ``xsim compare-recovery``, with underscores for dashes.
 
 ``args`` and ``set`` are texts of several words, as in a shell.
 """
@@ -45,8 +45,9 @@ METRICS: Final[dict[str, str]] = {
     **{f"{name.replace(' ', '_')}_s": "s" for name in PHASES},
     "messages": "",
 }
-"""``recovery_s`` is what the failure costs besides its detection, ``active_s`` all but detection and restart delay,
-``lost_s`` the virtual time of the job less that of the job without failures."""
+"""``recovery_s`` is the cost of the failure without its detection, ``active_s`` all except detection and restart
+delay, ``lost_s`` the virtual time of the job less that of the job without failures.
+"""
 
 TABLE: Final = ("total_s", "recovery_s")
 
@@ -57,7 +58,7 @@ def check(given: Mapping[str, Value]) -> dict[str, Any]:
     Raises
     ------
     ConfigError
-        With a line ``option: what is wrong`` for each problem.
+        With a line ``option: problem`` for each problem.
     """
     from xsim_py.config.loader import bundled_apps
     from xsim_py.study.recovery import LOOP, SCHEMES, Experiment, parse_call, plan_recovery
@@ -104,7 +105,7 @@ def check(given: Mapping[str, Value]) -> dict[str, Any]:
 
 
 def do(settings: Mapping[str, Any]) -> Mapping[str, tuple[float | None, ...]]:
-    """Make the run, after one without failures, and measure it.
+    """Execute and measure the run, after one without failures.
 
     Raises
     ------
@@ -152,5 +153,5 @@ def _experiment(settings: Mapping[str, Any]) -> Experiment:
 
 
 def _entries(text: str) -> dict[str, str]:
-    """Return entries of the machine, of words such as ``network.latency=5us``."""
+    """Parse entries of the machine, from words such as ``network.latency=5us``."""
     return dict(map(assignment, shlex.split(text)))

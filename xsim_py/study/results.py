@@ -1,4 +1,4 @@
-"""The results of a study: a row for each run, means over repetitions, pictures."""
+"""The results of a study: a row per run, means over repetitions, figures."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _SHOWN_CHARACTERS: Final = 200
 
 
 class StudyResults:
-    """The runs of a study, as far as they are done.
+    """The completed runs of a study.
 
     Parameters
     ----------
@@ -57,21 +57,21 @@ class StudyResults:
     planned : sequence of PlannedRun
         Its runs, in order.
     outcomes : mapping of str to dict
-        What came of them, by fingerprint; one that is not there is missing.
+        Their outcomes, by fingerprint; absent for missing runs.
 
     Attributes
     ----------
     runs : Table
-        A row for each run that is done.
+        A row per completed run.
     summary : Table
-        A row for each combination of the variables: how many good runs it has, and of each number the mean and its
+        A row per combination of the variables: the number of successful runs, and for each number the mean and its
         standard error over the repetitions.
     written : list of Path
-        The files that hold all this.
+        The written files.
     not_drawn : str
-        Why there are no pictures, if there should be.
+        The reason why requested figures are missing.
     remarks : list of str
-        What a picture leaves out.
+        The data that figures omit.
     """
 
     def __init__(self, spec: StudySpec, planned: Sequence[PlannedRun], outcomes: Mapping[str, Outcome]) -> None:
@@ -89,12 +89,12 @@ class StudyResults:
 
     @property
     def missing(self) -> int:
-        """How many runs are not done."""
+        """The number of runs that are not completed."""
         return len(self.planned) - len(self._rows)
 
     @property
     def failed(self) -> list[PlannedRun]:
-        """The runs that are done and not good."""
+        """The completed runs that were not successful."""
         return [run for run in self.planned if run.key in self._outcomes and not self.is_good(self._outcomes[run.key])]
 
     @property
@@ -107,7 +107,7 @@ class StudyResults:
         return found
 
     def __str__(self) -> str:
-        """Return the means for a terminal, and what went wrong."""
+        """Return the means for a terminal, and the problems."""
         lines = [line for text, details in self.problems() for line in (text, *details)]
         return "\n".join([self.shown().to_text(max_rows=None), *lines])
 
@@ -117,7 +117,7 @@ class StudyResults:
     # ------------------------------------------------------------------------------------------------------ rows
 
     def is_good(self, row: Mapping[str, Any]) -> bool:
-        """Return whether a run ended as the study accepts it."""
+        """Return True if a run ended as the study accepts it."""
         accept = self.spec.accept
         return row["ended"] in accept.ended and (row["ended"] != "finished" or row["exit_status"] in accept.exit_status)
 
@@ -129,7 +129,7 @@ class StudyResults:
         return {**row, _SPREAD: outcome.get("spread", {})}
 
     def _mean(self, rows: Sequence[Row]) -> Row:
-        """Return one combination's row: its columns, how many runs are good and not, and figures of the good ones."""
+        """Return the row of a combination: columns, numbers of successful and failed runs, statistics of the former."""
         good = [row for row in rows if self.is_good(row)]
         mean: Row = {name: rows[0][name] for name in key_columns(self.spec)}
         mean |= {"runs": len(good), "failed": len(rows) - len(good)}
@@ -153,7 +153,7 @@ class StudyResults:
         return Table(name, {column: [row[column] for row in rows] for column in names}, units)
 
     def shown(self) -> Table:
-        """Return the means that people want to see, with standard errors of repetitions, and times in one unit."""
+        """Return the means to print, with standard errors of repetitions, and times in one unit."""
         wanted = shown_names(self.spec)
         columns: dict[str, list[Any]] = {name: [row[name] for row in self._means] for name in self._telling()}
         units: dict[str, str] = {}
@@ -175,21 +175,21 @@ class StudyResults:
         return Table(self.spec.name, columns, {name: unit for name, unit in units.items() if unit})
 
     def _telling(self) -> list[str]:
-        """Return the columns that tell combinations apart; what is the same for all has been said once."""
+        """Return the columns that distinguish combinations, without those common to all."""
         names = key_columns(self.spec)
         if self.spec.command is not None and self.spec.variables:
-            names = list(self.spec.variables)  # options that vary are made from these
+            names = list(self.spec.variables)  # options that vary are computed from these
         varying = [name for name in names if len({text_of(row[name]) for row in self._means}) > 1]
         return varying or names
 
     def _scale(self, name: str, rows: Sequence[Row]) -> tuple[float, str]:
-        """Return factor and unit for a column; seconds become what makes the largest at least 1."""
+        """Return factor and unit of a column; for seconds, a unit in which the largest value is at least 1."""
         unit = unit_of(self.spec, name)
         numbers = [row[name] for row in rows if isinstance(row[name], int | float)]
         return time_scale(max(numbers)) if unit == "s" and numbers else (1.0, unit)
 
     def problems(self) -> Iterator[tuple[str, list[str]]]:
-        """Say what became of each run that is not good, the first ones only, and of those missing; with details."""
+        """Yield a problem for each of the first unsuccessful runs, and one for missing runs, with details."""
         failed = self.failed
         for run in failed[:_SHOWN_FAILURES]:
             outcome = self._outcomes[run.key]
@@ -211,7 +211,7 @@ class StudyResults:
     # -------------------------------------------------------------------------------------------------- pictures
 
     def chart(self, plot: PlotSpec) -> Chart:
-        """Return the figure that a plot of the study asks for."""
+        """Return the figure of a plot of the study."""
         means = [row for row in self._means if all(condition.holds(row) for condition in plot.only)]
         scales = self._scales(plot.y, means)
         names = series_of(self.spec, plot, means)
@@ -243,7 +243,7 @@ class StudyResults:
         ruler: Ruler | None,
         scales: Mapping[str, float],
     ) -> Iterator[Series]:
-        """Yield the lines of a plot, panel by panel, and the published points that belong to them."""
+        """Yield the lines of a plot, panel by panel, and their published points."""
         place = ruler.place if ruler else text_of
         colours: dict[str, int] = {}
         dashes: dict[str, int] = {}
@@ -271,7 +271,7 @@ class StudyResults:
                         yield from self._beside(line, points, y, scales[y])
 
     def _beside(self, line: Series, rows: Sequence[Row], y: str, scale: float) -> Iterator[Series]:
-        """Yield the published points that belong to a line."""
+        """Yield the published points of a line."""
         if self.spec.published is None or y not in self._published.metrics:
             return
         values = zip(line.x, (self._published.of(row, y) for row in rows), strict=True)
@@ -296,7 +296,7 @@ class StudyResults:
         return f"{label}: {each}" if label else each
 
     def _bare(self, column: str) -> str:
-        """Return a column in words, without the unit that its name ends with."""
+        """Return a column's name as words, without its unit suffix."""
         return column.removesuffix(f"_{unit_of(self.spec, column)}").replace("_", " ")
 
     # ----------------------------------------------------------------------------------------------------- files
@@ -331,14 +331,14 @@ class StudyResults:
         }
 
     def to_html(self, target: str | Path, *, command: str = "") -> None:
-        """Write a page for a browser that needs nothing else: see `study.page`.
+        """Write a self-contained HTML report: see `study.page`.
 
         Raises
         ------
         ConfigError
-            When the name does not end with ``.html``, or plotly is not installed.
+            The name does not end with ``.html``, or plotly is not installed.
         OSError
-            When the file cannot be written.
+            The file cannot be written.
         """
         from xsim_py.study.page import write_study_page
 
@@ -352,18 +352,18 @@ class StudyResults:
         Parameters
         ----------
         plot : str, optional
-            The file of an entry of ``plots``, with or without its ending; default: the first entry.
+            The file of an entry of ``plots``, with or without its suffix; default: the first entry.
         target : path, optional
-            Where to; its name ends with ``.png``, ``.svg`` or ``.pdf``.
+            The file to write; its name ends with ``.png``, ``.svg`` or ``.pdf``.
         look : Look, optional
-            Size, text and legend, where they differ from those of the study.
+            Size, text and legend, as differences from those of the study.
         **keys
-            Another plot, by the keys of ``plots``: ``x="ranks", y="virtual_time_s", show="speedup"``.
+            A different plot, by the keys of ``plots``: ``x="ranks", y="virtual_time_s", show="speedup"``.
 
         Raises
         ------
         ConfigError
-            When there is no such plot, it has nothing to show, or matplotlib is not installed.
+            There is no such plot, it has no data, or matplotlib is not installed.
         """
         chart = self.chart(self._plot(plot, keys))
         if not chart.lines:
@@ -371,7 +371,7 @@ class StudyResults:
         return chart.draw(target, look=(look or Look()).over(self.spec.figure.look()))
 
     def _plot(self, name: str | None, keys: Mapping[str, Any]) -> PlotSpec:
-        """Return an entry of the study's plots, or the one that these keys make."""
+        """Return an entry of the study's plots, or the one described by these keys."""
         if keys:
             plot = plot_of(self.spec, keys)
             if problem := scale_problem(self.spec, plot, self._means):
@@ -388,7 +388,7 @@ class StudyResults:
         raise ConfigError(f"the study has no plot{'' if name is None else f' {name!r}'}; its plots: {known or 'none'}")
 
     def draw_all(self, folder: Path, *, look: Look | None = None) -> None:
-        """Draw every plot of the study that has something to show; `not_drawn` says why if that cannot be."""
+        """Draw every plot of the study that has data; `not_drawn` is the reason if that is impossible."""
         look = (look or Look()).over(self.spec.figure.look())
         for plot in self.spec.plots:
             chart = self.chart(plot)
@@ -407,12 +407,12 @@ class StudyResults:
 
 
 def _panel(names: Sequence[str], row: Row) -> str:
-    """Return the name of a panel: words speak for themselves, and numbers need the name of their column."""
+    """Return the name of a panel: words only, and numbers with the name of their column."""
     return ", ".join(f"{name} {text}" if _FIGURE.fullmatch(text := text_of(row[name])) else text for name in names)
 
 
 def tables_beside(plot: PlotSpec) -> list[str]:
-    """Return the names of the tables that are written beside a picture: its figures, of speed-up and efficiency."""
+    """Return the names of tables written next to a figure: the values of speed-up and efficiency."""
     return [] if plot.show == "value" else [f"{Path(plot.file).stem}.csv"]
 
 
@@ -421,20 +421,20 @@ _ENDS: Final = ("_stderr", "_min", "_max")
 
 
 def _metric(column: str) -> str:
-    """Return the column that a column of the summary is about."""
+    """Return the metric of a column of the summary."""
     for end in _ENDS:
         column = column.removesuffix(end)
     return column
 
 
 def _statistics(name: str, values: Sequence[Any]) -> Row:
-    """Return mean, standard error, smallest and largest of those values that are numbers."""
+    """Return mean, standard error, minimum and maximum of the values that are numbers."""
     numbers = [value for value in values if is_number(value)]
     if not numbers:
         return {name: None, **{f"{name}{end}": None for end in _ENDS}}
     try:
         mean, error = _mean_and_error(numbers)
-    except OverflowError:  # their sum, or a square, is beyond all numbers
+    except OverflowError:  # their sum, or a square, overflows
         largest = max(map(abs, numbers))
         mean, error = _mean_and_error([number / largest for number in numbers])
         mean, error = mean * largest, None if error is None else error * largest
@@ -446,7 +446,7 @@ def _mean_and_error(numbers: Sequence[float]) -> tuple[float, float | None]:
     count = len(numbers)
     mean = math.fsum(numbers) / count
     if all(number == numbers[0] for number in numbers):
-        mean = numbers[0]  # summing and dividing would add a rounding error to what is exact
+        mean = numbers[0]  # summing and dividing would add a rounding error to an exact value
     error = None
     if count > 1:
         error = math.sqrt(math.fsum((number - mean) ** 2 for number in numbers) / (count - 1) / count)
@@ -454,7 +454,7 @@ def _mean_and_error(numbers: Sequence[float]) -> tuple[float, float | None]:
 
 
 def _in_common(values: Sequence[Any]) -> str | None:
-    """Return the text that stands for those of the repetitions: what all say, or how many different ones there are."""
+    """Return the text for those of the repetitions: the common one, or the number of different ones."""
     texts = {value for value in values if isinstance(value, str)}
     return f"({len(texts):,} different)" if len(texts) > 1 else next(iter(texts), None)
 
@@ -466,14 +466,14 @@ def _rounded(value: float | str | None, scale: float) -> float | str | None:
 
 
 def _heading(names: Sequence[str], rows: Sequence[Row]) -> str:
-    """Return what stands over a legend: words speak for themselves, and figures need the names of their columns."""
+    """Return the title of a legend: empty for words, and the names of their columns for numbers."""
     values = [row[name] for row in rows for name in names]
     figures = any(isinstance(value, bool) or _FIGURE.fullmatch(text_of(value)) for value in values)
     return ",\n".join(names) if figures else ""
 
 
 def _remarks(file: str, points: int) -> list[str]:
-    """Return what has to be said about a picture that leaves out points."""
+    """Return a remark about the points that a figure omits."""
     if not points:
         return []
     said = "a point that is" if points == 1 else f"{points:,} points that are"

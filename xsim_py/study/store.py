@@ -1,8 +1,8 @@
-"""The results of a study on disk: one line of JSON for each finished run, added at the end and never changed.
+"""The results of a study on disk: one line of JSON per completed run, appended and never changed.
 
-A file that only grows survives everything: an interrupt loses the runs under way and no other, and a line that a
-crash has torn is recognised and left out, as is one in which somebody has changed what a result always has. Such a run
-is missing, and made again. The last line of a key counts.
+An append-only file is robust: an interrupt loses only the runs in progress, and a line truncated by a crash is
+detected and skipped, as is one without a required entry of the right type. Such a run is missing, and repeated. The
+last line of a key is valid.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _START: Final = b'{"key": "'
 
 
 class Store:
-    """The file of results in a study's folder, which is made if need be; one process at a time may have it open.
+    """The file of results in a study's directory, created if necessary and open in one process at a time.
 
-    `outcomes` holds what came of each run that is there, by its key; nothing where it begins `fresh`.
+    `outcomes` contains the outcome of each stored run, by its key; empty if `fresh`.
 
     Raises
     ------
     ConfigError
-        The folder cannot be written, holds another file of that name, or is in use.
+        The directory cannot be written, contains a foreign file of that name, or is in use.
     """
 
     def __init__(self, folder: Path, *, fresh: bool = False) -> None:
@@ -62,7 +62,7 @@ class Store:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        with suppress(OSError):  # what `add` could not write, closing tries again, and it has been said
+        with suppress(OSError):  # closing repeats a failed write of `add`, which has been reported
             self._file.close()
 
     def _read(self) -> None:
@@ -73,7 +73,7 @@ class Store:
             self._file.write(b"\n")
 
     def add(self, key: str, settings: dict[str, Any], columns: dict[str, Any], outcome: dict[str, Any]) -> None:
-        """Add what came of a run, on disk before this returns."""
+        """Append the outcome of a run; it is on disk when this returns."""
         record = {"key": key, "columns": columns, "settings": settings, "outcome": outcome}
         self.outcomes[key] = outcome
         try:
@@ -85,12 +85,12 @@ class Store:
 
 
 def read_outcomes(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return what came of each run that is in a folder, by its key; nothing where there is no folder.
+    """Return the outcome of each run stored in a directory, by its key; empty without a directory.
 
     Raises
     ------
     ConfigError
-        It cannot be read, or holds another file of that name.
+        It cannot be read, or contains a foreign file of that name.
     """
     try:
         with open(folder / NAME, "rb", opener=_itself) as file:
@@ -102,7 +102,7 @@ def read_outcomes(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def _itself(path: str, flags: int) -> int:
-    """Open a regular file that is in its folder, and not elsewhere: a folder may come from somebody else."""
+    """Open a regular file in its directory, without following links: the directory may be from an untrusted source."""
     wrong = "results cannot be written through a link or a pipe; use another directory"
     try:
         number = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
@@ -125,11 +125,11 @@ def _outcomes(path: Path, data: bytes) -> dict[str, dict[str, Any]]:
                 raise ValueError("no result")
             outcomes[record["key"]] = record["outcome"]
         except (ValueError, KeyError, TypeError, RecursionError):
-            if not _START.startswith(line[: len(_START)]):  # else a crash tore it, and what follows is whole again
+            if not _START.startswith(line[: len(_START)]):  # otherwise a crash truncated it, and the rest is intact
                 raise ConfigError(f"{path}:{number}: not a result of a study; use another directory") from None
     return outcomes
 
 
 def _refuse(constant: str) -> Any:
-    """NaN and Infinity, which Python reads and JSON does not have."""
+    """Reject NaN and Infinity, which Python reads and JSON does not have."""
     raise ValueError(constant)

@@ -1,6 +1,6 @@
-"""One run of a study, in whatever process does it: what goes in, what comes out.
+"""One run of a study, in any process: its input and its outcome.
 
-Both are plain data, so that they can be sent to a process of this computer, or with ``mpi4py.futures`` of another.
+Both are plain data, so that they can be sent to another process, or with ``mpi4py.futures`` to another computer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from xsim_py.study.capture import Captures
 from xsim_py.study.template import is_number
 
 Outcome = dict[str, Any]
-"""``ended``, ``exit_status``, figures, ``captured`` values, what the simulator ``said``, the last lines of output."""
+"""``ended``, ``exit_status``, numbers, ``captured`` values, the simulator's message ``said``, the last output lines."""
 
 _LAST_LINES: Final = 20
 _LONGEST_LINE: Final = 2000
@@ -40,26 +40,26 @@ MEASURED: Final[dict[str, str]] = {
     "config_hash": "",
     "digest": "",
 }
-"""What every run says of itself, and in what unit."""
+"""The columns of every run, and their units."""
 
 _FIGURES: Final = tuple(name for name in MEASURED if name not in ("ended", "exit_status", "failures"))
 
 
 class StudyTask(NamedTuple):
-    """One run of a study, with all that it needs."""
+    """One run of a study, with all its input."""
 
     arguments: Mapping[str, Any]
-    """For `xsim_py.simulate`."""
+    """The arguments of `xsim_py.simulate`."""
     captures: Mapping[str, tuple[str, str]]
-    """Regular expression, and which value to take, by name."""
+    """Regular expression and the value to take, by name."""
     folder: str | None
-    """Where to run; None for an empty folder of its own."""
+    """The working directory; None for a separate empty one."""
     command: str | None = None
-    """Whose arguments they are, where it is not a program that is simulated."""
+    """The command to which the arguments belong, instead of a simulated program."""
 
 
 def is_outcome(value: object) -> bool:
-    """Return whether something read from a file is an `Outcome`: all that tables and complaints rely on is there."""
+    """Return True if data read from a file are an `Outcome`, with everything that tables and messages use."""
     if not isinstance(value, dict):
         return False
     parts = (
@@ -94,7 +94,7 @@ def _is_map(value: object, holds: Callable[[Any], bool]) -> bool:
 
 
 def do(task: StudyTask) -> Outcome:
-    """Run it, and say what came of it; whatever goes wrong is an outcome too."""
+    """Execute it and return its outcome; errors are outcomes, too."""
     if task.command is not None:
         return _command(task)
     output = _Listener(task.captures)
@@ -129,7 +129,7 @@ def do(task: StudyTask) -> Outcome:
 
 
 def _command(task: StudyTask) -> Outcome:
-    """Do the work of a command."""
+    """Execute a command."""
     from xsim_py.study.commands import COMMANDS
 
     began = time.perf_counter(), time.process_time()
@@ -155,20 +155,20 @@ def _failed(ended: str, status: int, said: str, output: _Listener) -> Outcome:
 
 
 def _forget_peak() -> None:
-    """Let the most memory that this process has used be counted anew; Linux can, elsewhere it stays what it was."""
+    """Reset this process's peak memory usage; only Linux can."""
     with suppress(OSError), open("/proc/self/clear_refs", "w") as file:
-        file.write("5")  # resets VmHWM, see proc(5); else a small run after a large one would be charged with it
+        file.write("5")  # resets VmHWM, see proc(5); otherwise a small run after a large one would inherit its peak
 
 
 @contextmanager
 def _standing(folder: str | None) -> Iterator[None]:
-    """Be in a folder: runs at the same time must not write into each other's files."""
+    """Change to a directory: concurrent runs must not overwrite each other's files."""
     with nullcontext(folder) if folder else scratch_folder(tempfile.gettempdir()) as place, chdir(place):
         yield
 
 
 class _Listener:
-    """A text file that keeps the last lines of what is written to it, and what the captures find in each line."""
+    """A text file that keeps the last lines written to it, and the captured values of each line."""
 
     def __init__(self, captures: Mapping[str, tuple[str, str]]) -> None:
         self.last_lines: deque[str] = deque(maxlen=_LAST_LINES)
@@ -176,20 +176,20 @@ class _Listener:
         self._partial = ""
 
     def write(self, text: str) -> int:
-        """Take text, in pieces of any size."""
+        """Write text, in pieces of any size."""
         *lines, self._partial = (self._partial + text).split("\n")
         for line in lines:
             self._hear(line)
-        if len(self._partial) > _LONGEST_HEARD:  # without an end it would be kept, and copied, for ever
+        if len(self._partial) > _LONGEST_HEARD:  # without an end it would grow, and be copied, indefinitely
             self._hear(self._partial)
             self._partial = ""
         return len(text)
 
     def flush(self) -> None:
-        """Do nothing: lines are heard when they are complete."""
+        """Do nothing: lines are searched when they are complete."""
 
     def captured(self) -> dict[str, Any]:
-        """Return what was captured, by name; None where no line matched."""
+        """Return the captured values by name; None without a match."""
         if self._partial:
             self._hear(self._partial)
             self._partial = ""

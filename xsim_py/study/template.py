@@ -1,8 +1,8 @@
-"""Text with ``{expressions}`` in it: ``--steps={steps}``, ``rank={ranks // 2}@1ms``.
+"""Text with ``{expressions}``: ``--steps={steps}``, ``rank={ranks // 2}@1ms``.
 
-Prior art: Hydra and Snakemake fill text in too, with Python's own `str.format` or `eval`. Here an expression is a name
-or arithmetic with names, and nothing else: what a value becomes must not depend on code hidden in braces. This keeps
-nobody from running code: a study names a ``program``, or holds its text with ``kind: code``, and that is run.
+Hydra and Snakemake also substitute text, with Python's `str.format` or `eval`. Here an expression is only a name or
+arithmetic with names: a value must not depend on code hidden in braces. This is not a security measure: a study names
+a ``program``, or contains its text with ``kind: code``, which is run.
 """
 
 from __future__ import annotations
@@ -37,32 +37,32 @@ _OPERATORS: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
 
 
 def is_number(value: object) -> bool:
-    """Return whether a value is a number; True and False are words here."""
+    """Return True if a value is a number; True and False are words here."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def is_template(value: object) -> bool:
-    """Return whether a value is text that has to be filled in."""
+    """Return True if a value is text with expressions."""
     return isinstance(value, str) and ("{" in value or "}" in value)
 
 
 def text_of(value: Scalar) -> str:
-    """Return a value as it stands on a command line."""
+    """Return a value as on a command line."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 class Template:
-    """Text with expressions in braces; ``{{`` and ``}}`` stand for braces.
+    """Text with expressions in braces; ``{{`` and ``}}`` are literal braces.
 
     Attributes
     ----------
     names : frozenset of str
-        The variables that it needs.
+        The variables in it.
 
     Raises
     ------
     ValueError
-        When it is not well formed; the message says where.
+        It is malformed; the message contains the location.
     """
 
     def __init__(self, text: str) -> None:
@@ -73,17 +73,17 @@ class Template:
 
     @property
     def lone(self) -> str | None:
-        """The variable's name, if it is one variable and no more."""
+        """The variable's name, if it is exactly one variable."""
         first = self._pieces[0] if len(self._pieces) == 1 else ""
         return first.lone if isinstance(first, _Expression) else None
 
     def fill(self, value_of: Callable[[str], Value]) -> Value:
-        """Return the text with each expression's value in its place, or the value itself if it is one expression only.
+        """Return the text with the values of its expressions, or the value itself if it is exactly one expression.
 
         Raises
         ------
         ValueError
-            When an expression cannot be computed, a list stands in the middle of text, or this becomes too long.
+            An expression cannot be computed, a list is within text, or the result is too long.
         """
         if len(self._pieces) == 1 and isinstance(self._pieces[0], _Expression):
             return self._pieces[0].value(value_of)
@@ -132,7 +132,7 @@ class _Expression:
             ) from None
 
     def _check(self, node: ast.expr, depth: int) -> None:
-        """Refuse whatever `_compute` does not know, and what is nested more deeply than it can go."""
+        """Reject whatever `_compute` does not support, and too deep nesting."""
         if depth < _DEEPEST and isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
             self._check(node.left, depth + 1)
             self._check(node.right, depth + 1)
@@ -154,11 +154,11 @@ class _Expression:
 
     @property
     def lone(self) -> str | None:
-        """The variable's name, if it is no more than that."""
+        """The variable's name, if it is exactly that."""
         return _name(self._tree)
 
     def value(self, value_of: Callable[[str], Value]) -> Value:
-        """Its value; a lone variable may be anything."""
+        """Return its value; that of a single variable may be anything."""
         if self.lone is not None:
             return value_of(self.lone)
         try:
@@ -172,7 +172,7 @@ class _Expression:
         return result
 
     def _compute(self, node: ast.AST, value_of: Callable[[str], Value]) -> Fraction | float:
-        """Return a number, exactly as long as only whole ones are in it: a half of 8 ranks is 4 and not 4.0."""
+        """Return a number, exact if all operands are integers: half of 8 ranks is 4 and not 4.0."""
         if isinstance(node, ast.BinOp):
             left, right = self._compute(node.left, value_of), self._compute(node.right, value_of)
             return _bounded(_OPERATORS[type(node.op)](left, right))
@@ -186,7 +186,7 @@ class _Expression:
 
 
 def _bounded(value: Fraction | float) -> Fraction | float:
-    """Return a number that the next step can compute with, at once; OverflowError when it is too large, or none."""
+    """Return a number that the next step can compute with quickly; OverflowError if it is too large or not finite."""
     if isinstance(value, float):
         if not math.isfinite(value):
             raise OverflowError
@@ -198,7 +198,7 @@ def _bounded(value: Fraction | float) -> Fraction | float:
 
 
 def _name(node: ast.AST) -> str | None:
-    """Return the variable that a node names: ``ranks``, or ``network.latency``, which is one name with a dot in it."""
+    """Return the variable that a node names: ``ranks``, or ``network.latency``, a name with a dot."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):

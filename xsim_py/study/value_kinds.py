@@ -1,6 +1,6 @@
-"""The kinds of value that only a study has: templates, values to sweep over, and sections with names of one's own.
+"""The kinds of value that only studies have: templates, values to sweep over, and sections with arbitrary names.
 
-They stand beside those of `xsim_py.config.value_kinds`: each knows how it is checked and how JSON Schema says the same.
+They complement those of `xsim_py.config.value_kinds`: each defines how it is checked, and its JSON Schema.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _condition(value: object) -> Condition:
 
 
 def look(key: str, words: str, **schema: Any) -> Scalar:
-    """Return the kind of a setting of figures, as ``--view`` has it."""
+    """Return the kind of a setting of figures, as in ``--view``."""
 
     def parse(value: object) -> Any:
         try:
@@ -83,7 +83,7 @@ CONDITION: Final = Scalar(_condition, {"type": "string"}, "a condition such as r
 
 @dataclass(frozen=True)
 class Given:
-    """A value as it was written, to be filled in for each run: a scalar, a template, or a list of these; or nothing."""
+    """A value as written, to be substituted for each run: a scalar, a template, or a list of these; or None."""
 
     entry: Entry
     kind: Kind
@@ -94,7 +94,7 @@ class Given:
         Raises
         ------
         ValueError
-            When a template cannot be filled in.
+            A template cannot be substituted.
         """
         value = self.entry.value
         if isinstance(value, list):
@@ -105,7 +105,7 @@ class Given:
         return _filled(value, value_of)
 
     def names(self) -> Iterator[tuple[str, str]]:
-        """Yield the variables that it needs, each after its place in this value: ``[1]``, or "" if it is no list."""
+        """Yield the variables in it, each after its index in this value: ``[1]``, or "" if it is not a list."""
         inside = self.entry.value if isinstance(self.entry.value, list) else None
         for index, item in enumerate([self.entry] if inside is None else inside):
             if is_template(item.value):
@@ -113,7 +113,7 @@ class Given:
                 yield from ((where, name) for name in sorted(Template(item.value).names))
 
     def read(self, value_of: Callable[[str], Value | None], path: str, reading: Reading) -> Any:
-        """Return the value of one run, checked; None when nothing was given, REFUSED after a noted problem."""
+        """Return the validated value of one run; None if not given, REFUSED after a recorded problem."""
         try:
             value = self.fill(value_of)
         except ValueError as error:
@@ -135,7 +135,7 @@ def _filled(value: Any, value_of: Callable[[str], Value | None]) -> Value | None
 
 
 def _words(value: Any, value_of: Callable[[str], Value | None]) -> list[PlainScalar]:
-    """Return what an item of a list becomes: one word, all of a list that it names, or none if that has no value."""
+    """Return the words for an item of a list: one word, all of a list that it names, or none if that has no value."""
     lone = Template(value).lone if is_template(value) else None
     filled = _filled(value, value_of) if lone is None else value_of(lone)
     if isinstance(filled, list):
@@ -145,7 +145,7 @@ def _words(value: Any, value_of: Callable[[str], Value | None]) -> list[PlainSca
 
 @dataclass(frozen=True)
 class Templated:
-    """A value of some kind, or a template that becomes one."""
+    """A value of some kind, or a template for one."""
 
     kind: Scalar
 
@@ -169,7 +169,7 @@ class Templated:
 
 @dataclass(frozen=True)
 class MachineEntry:
-    """A value for an entry of the machine, or a template that becomes one; nothing leaves it as it is."""
+    """A value for an entry of the machine, or a template for one; None does not change it."""
 
     words: str = "a value of the machine description"
 
@@ -184,7 +184,7 @@ class MachineEntry:
 
 @dataclass(frozen=True)
 class TemplatedList:
-    """A list of templated values, or one template that becomes a list."""
+    """A list of templated values, or a template for a list."""
 
     items: Scalar
     words: str
@@ -218,7 +218,7 @@ def _well_formed(entry: Entry, path: str, reading: Reading) -> Any:
 
 @dataclass(frozen=True)
 class Named:
-    """A section whose keys are names of one's own, each with a value of the same kind; read as a dict."""
+    """A section with arbitrary keys and values of the same kind; read as a dict."""
 
     kind: Kind
     words: str
@@ -243,18 +243,18 @@ class Named:
 
 
 class Swept(NamedTuple):
-    """One value of a variable: its label in tables, what it is, and where it was written."""
+    """One value of a variable: its label in tables, the value, and its location."""
 
     label: PlainScalar
     given: Given
     path: str
     others: Mapping[str, Swept] = {}
-    """The values of other names that come with it."""
+    """Values of other names that belong to it."""
 
 
 @dataclass(frozen=True)
 class _Loose:
-    """A value, a list of values, or nothing, of a kind that its use determines."""
+    """A value, a list of values, or nothing, of a kind that depends on its use."""
 
     words: str = "text, a number, true or false, or a list of these"
 
@@ -283,7 +283,7 @@ class Together:
     """Values of several names, with ``set`` and a ``label``; read as a `Swept` that has them in `others`."""
 
     names: tuple[str, ...] = ()
-    """The names it may have; empty for any."""
+    """The allowed names; empty for any."""
     words: str = "a section such as {program: apps/ring.py, args: [--rounds, 2], label: ring}"
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
@@ -370,14 +370,14 @@ class Values:
             return REFUSED
         seen: set[PlainScalar] = set()
         for swept, (_, item) in zip(read, items, strict=True) if self.are_different else ():
-            if seen & (same := {swept.label, text_of(swept.label)}):  # 1 and "1" look alike in every table
+            if seen & (same := {swept.label, text_of(swept.label)}):  # 1 and "1" look the same in tables
                 label = "" if swept.path == path else "; give it a different label"
                 reading.refuse(item, swept.path, f"duplicate value {swept.label!r}{label}")
             seen |= same
         return REFUSED if len(reading.problems) > before else tuple(read)
 
     def _value(self, label: Any, item: Entry, path: str, reading: Reading) -> Any:
-        """Return a value as a `Swept`, or REFUSED after a noted problem."""
+        """Return a value as a `Swept`, or REFUSED after a recorded problem."""
         if isinstance(label, list | dict) or label is None:
             said = "a list, or nothing, needs a label: write a section such as {none: [], one: [a, b]}"
             reading.refuse(item, path, said)
@@ -399,7 +399,7 @@ _MACHINE: Final = Together(("machine",), "a section such as {machine: gige, set:
 
 
 def _machine(entry: Entry, path: str, reading: Reading) -> Any:
-    """Return a machine with its changes and its label as a `Swept`, or REFUSED after a noted problem."""
+    """Return a machine with its changes and its label as a `Swept`, or REFUSED after a recorded problem."""
     reading.entries[path] = entry
     read = _MACHINE.read(entry, path, reading)
     if read is REFUSED:

@@ -1,12 +1,12 @@
-"""Which ranks die when, in a comparison of ways to recover: short names for failures, and what they mean in a tree.
+"""Failures in a comparison of recovery schemes: their short names, and the ranks in a tree that they select.
 
 The names are those of table 1 of the FTCO paper (``docs/why/ftco.md``): parallel failures are in different subtrees of
-the tree that the collective operations use, so that their detections overlap, and serial ones are a parent and its
-child, found out one after the other. The paper does not say which ranks it killed; here they are the highest ones below
-the root, which itself is spared as in the paper.
+the tree that the collective operations use, so that their detections overlap; serial ones are a parent and its child,
+detected one after the other. The paper does not specify the failed ranks; here they are the highest ones below the
+root, which itself does not fail, as in the paper.
 
 ===============  ================================================================================================
-``none``         nobody
+``none``         no rank
 ``1``            the root's first child
 ``2p``           the root's first two children
 ``2s``           the root's first child that has children, and the first of these
@@ -14,7 +14,7 @@ the root, which itself is spared as in the paper.
 ``RANK@TIME``    a rank, at a virtual time; ``RANK@before``: right before the call; ``RANK@half``: at half of the
                  virtual time of the job without failures
 ``node=1@TIME``  all ranks of a node, or of another component, at such a time
-``LAW:...``      failures that a law draws, as for ``xsim run --fail``: ``exponential:node,mtbf=10ms``
+``LAW:...``      failures drawn from a law, as for ``xsim run --fail``: ``exponential:node,mtbf=10ms``
 ===============  ================================================================================================
 
 Several of the last three forms are joined by ``+``.
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Shape(Protocol):
-        """A tree, as far as it matters here."""
+        """A tree, as used here."""
 
         def children(self, n: int, /) -> Sequence[int]:
-            """Return the children of a node, in the order in which they are sent to."""
+            """Return the children of a node, in sending order."""
 
 
 CODES: Final = ("none", "1", "2p", "2s", "3m")
@@ -47,20 +47,20 @@ _HALF: Final = "half"
 
 
 class Victim(NamedTuple):
-    """A rank or another component that is to fail, or a law by which components do."""
+    """A rank or another component that fails, or a law for the failures of components."""
 
     rank: int
-    """Which one; -1 for a law."""
+    """The number of the component; -1 for a law."""
     time_ps: int | None = None
-    """When; None for the time of the call."""
+    """The time; None for the time of the call."""
     before: bool = False
-    """Whether that is right before it, even where the others die some time after its beginning."""
+    """True if it fails right before the call, even if the others fail some time after its start."""
     half: bool = False
-    """True if it dies at half of the virtual time that the job takes without failures."""
+    """True if it fails at half of the virtual time of the job without failures."""
     level: str = "rank"
-    """Of which level the component is."""
+    """The level of the component."""
     law: str = ""
-    """Failures that are drawn, as for ``xsim run --fail``."""
+    """Randomly drawn failures, as for ``xsim run --fail``."""
 
     def __str__(self) -> str:
         which = str(self.rank) if self.level == "rank" else f"{self.level} {self.rank}"
@@ -70,12 +70,12 @@ class Victim(NamedTuple):
 
 
 def victims_of(code: str, tree: Shape, ranks: int) -> tuple[Victim, ...]:
-    """Return who dies, in ascending order, of so many ranks in a tree; `code` is one of the names above.
+    """Return the failures in ascending order; `code` is one of the names above, for `ranks` ranks in a tree.
 
     Raises
     ------
     ValueError
-        It is no such name, or there are no such ranks in the tree.
+        It is not such a name, or the tree has no such ranks.
     """
     if code in CODES:
         return tuple(Victim(rank) for rank in sorted(_placed(code, tree)))
@@ -104,7 +104,7 @@ def _own(word: str, ranks: int, code: str) -> Victim:
 
 
 def _placed(code: str, tree: Shape) -> set[int]:
-    """Return the ranks that a name of the paper's table stands for."""
+    """Return the ranks of a name in the paper's table."""
     below = tree.children(0)
     if code == "none":
         return set()

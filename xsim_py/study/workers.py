@@ -1,4 +1,4 @@
-"""The runs of a study, done by worker processes, by an executor, or by the ranks of a real MPI, which are one."""
+"""Execution of a study's runs, by worker processes, an executor, or the ranks of a real MPI."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _IMPORTS: Final = ("xsim_py.run",)
 
 
 def do_in_workers(tasks: Iterable[StudyTask], jobs: int) -> Generator[tuple[int, Outcome]]:
-    """Do tasks in so many processes at once; give each task's number and outcome when it is done.
+    """Execute tasks in `jobs` concurrent processes; yield each task's number and outcome on completion.
 
-    Closing the generator ends the workers, whatever they do.
+    Closing the generator kills the workers.
     """
     for number, result in workers.do_in_workers(_FUNCTION, tasks, jobs, imports=_IMPORTS):
         yield number, _crashed(*result) if isinstance(result, Crash) else result
 
 
 def do_in_executor(tasks: Iterable[StudyTask], executor: Executor) -> Generator[tuple[int, Outcome]]:
-    """Do tasks with any executor of the kind of `concurrent.futures`, such as ``mpi4py.futures.MPIPoolExecutor``."""
+    """Execute tasks with an executor as in `concurrent.futures`, such as ``mpi4py.futures.MPIPoolExecutor``."""
     futures: dict[Future[Outcome], int] = {executor.submit(do, task): number for number, task in enumerate(tasks)}
     try:
         for future in as_completed(futures):
@@ -39,10 +39,10 @@ def do_in_executor(tasks: Iterable[StudyTask], executor: Executor) -> Generator[
 
 
 def mpi_executor(jobs: int | None) -> AbstractContextManager[Executor | None]:
-    """Return the other ranks of a real MPI, where this process is the master of ``mpiexec python -m mpi4py.futures``.
+    """Return the other ranks of a real MPI, if this process is the master of ``mpiexec python -m mpi4py.futures``.
 
-    That has imported the module before us; nothing of ours does. A program may have imported it, too, and without
-    other ranks it would get one worker only: a thread of this process, which has one current folder.
+    That has imported the module before; our code never does. A program may have imported it, too, but without other
+    ranks it would get only one worker: a thread of this process, which has one working directory.
     """
     futures: Any = sys.modules.get("mpi4py.futures") if launched_by_mpiexec() > 1 else None
     return futures.MPIPoolExecutor(jobs) if futures else nullcontext()
