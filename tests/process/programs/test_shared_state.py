@@ -276,7 +276,7 @@ def test_what_the_collector_calls_is_in_no_rank(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("text", "owner", "whole", "line"),
+    ("text", "owner", "as_one", "line"),
     [
         ("pkg.n == 1\npkg.n += 1\n", "", False, 2),
         ("self.n = 1\nConfig.n = 1\n", "", False, 2),
@@ -288,11 +288,11 @@ def test_what_the_collector_calls_is_in_no_rank(tmp_path: Path):
     ],
 )
 def test_the_line_of_the_program_that_changes_a_name_is_found(
-    tmp_path: Path, text: str, owner: str, whole: bool, line: int | None
+    tmp_path: Path, text: str, owner: str, as_one: bool, line: int | None
 ):
     file = str(tmp_path / "prog.py")
     Path(file).write_text(text)
-    found = ProgramLines([file], lambda: False).find(owner, "n", whole=whole)
+    found = ProgramLines([file], lambda: False).find(owner, "n", as_one=as_one)
     assert found == (None if line is None else (file, line))
 
 
@@ -307,10 +307,10 @@ def test_each_file_is_read_once_for_all_names_and_of_packages_so_many_lines(
     lines = ProgramLines([str(package), str(own)], lambda: False)
     for file in (package, own):
         file.unlink()
-    found = [lines.find("", "n", whole=False), lines.find("", "m", whole=False), lines.find("", "k", whole=True)]
+    found = [lines.find("", "n", as_one=False), lines.find("", "m", as_one=False), lines.find("", "k", as_one=True)]
     assert found == [(str(package), 1), (str(own), 4), (str(own), 5)]
-    assert lines.find("", "late", whole=False) is None
-    assert ProgramLines([str(package)], lambda: True).find("", "n", whole=False) is None
+    assert lines.find("", "late", as_one=False) is None
+    assert ProgramLines([str(package)], lambda: True).find("", "n", as_one=False) is None
 
 
 def test_what_a_package_keeps_for_itself_is_said_only_if_the_program_changes_it(tmp_path: Path):
