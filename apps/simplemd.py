@@ -539,12 +539,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--xyz", metavar="FILE", help="write a trajectory, in Angstrom for argon")
     parser.add_argument("--checkpoint", metavar="PREFIX", default="simplemd", help="prefix of the checkpoint files")
     parser.add_argument(
-        "--fail-at",
-        metavar="RANK:STEP",
-        type=victim,
-        action="append",
-        default=[],
-        help="this rank kills itself in this step",
+        "--fail-at", metavar="RANK:STEP", type=victim, action="append", default=[], help="this rank fails in this step"
     )
     return parser.parse_args()
 
