@@ -297,7 +297,7 @@ class StepModel:
             arrival = now + self.configuration.latency + 1
         else:
             arrival = now + packet.distance
-        limit = -1 if packet.kind == ACK else self.nodes[node].contacts[dest].until  # -1: no reply is pending
+        limit = -1 if packet.kind == ACK else self.nodes[node].contacts[dest].deadline  # -1: no reply is pending
         self._at(self._arrivals, arrival).append((dest, packet, limit))
 
     # ------------------------------------------------------------------------------------------------- the end

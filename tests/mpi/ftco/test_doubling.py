@@ -43,25 +43,25 @@ def test_all_who_live_have_one_result_with_every_survivor_in_it_once(scenario: S
 class Hasty(DoublingNode):
     """Takes the value of the whole for the result, whoever is absent from it."""
 
-    def _joined(self, exchange, other):
-        joined = super()._joined(exchange, other)
-        return joined._replace(known=joined.known | joined.absent)
+    def _merged(self, exchange, other):
+        merged = super()._merged(exchange, other)
+        return merged._replace(known=merged.known | merged.absent)
 
 
 class Forgetful(DoublingNode):
     """Takes values in a pass also from those whom it knew to be dead before."""
 
-    def _begin(self, now):
-        came = {place: dict(values) for place, values in self._came.items()}
-        super()._begin(now)
-        self._came.update(came)
+    def _begin_pass(self, now):
+        received = {exchange: dict(values) for exchange, values in self._received.items()}
+        super()._begin_pass(now)
+        self._received.update(received)
 
 
 class Deserting(DoublingNode):
     """Answers nobody once it is done."""
 
     def deliver(self, packet, now):
-        if not self.settled:
+        if not self.may_return:
             super().deliver(packet, now)
 
 

@@ -28,7 +28,7 @@ class Hasty(PaperNode):
     """Decides as a root does that knows of no dead root, though it does."""
 
     @property
-    def _leaderless(self) -> bool:
+    def _has_failed_root(self) -> bool:
         return False
 
 
@@ -36,7 +36,7 @@ class Deserting(PaperNode):
     """Answers nobody once it is done, as the authors' simulator."""
 
     def deliver(self, packet, now):
-        if not self.settled:
+        if not self.may_return:
             super().deliver(packet, now)
 
 

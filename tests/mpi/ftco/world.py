@@ -142,7 +142,7 @@ class World:
     def act(self, me: int, now: int) -> None:
         node = self.nodes[me]
         self.planned[me] = None
-        for other in node.overdue(now):
+        for other in node.missed_deadlines(now):
             if other in self.dead:
                 node.died(other, now)
         action = node.act(now)
@@ -162,7 +162,7 @@ class World:
         """All who live are done; their results are equal, and hold every survivor; `unite` has found nobody twice."""
         scenario = self.scenario
         alive = [node for node in self.nodes if node.me not in self.dead]
-        assert all(node.settled for node in alive)
+        assert all(node.may_return for node in alive)
         assert all(node.dead <= self.dead for node in alive), "a living node was taken for dead"
         if scenario.operation == "reduce":
             alive = alive[:1] if 0 not in self.dead else []

@@ -5,10 +5,10 @@ in round k. Halves of an odd number differ by one; then one node of the smaller 
 Fault-tolerant recursive doubling is the paper's future work; its authors give no details. Additions to the textbook
 algorithm:
 
-**Substitutes.** The lowest surviving node of the same half replaces a failed partner (`DoublingNode._stand_in`): it has
-the same value, or will have it. A node that already knew of the failure exchanges values with the substitute at once. A
-node that detects it during the operation sends a query, and a queried node answers as soon as it can, even when it is
-done.
+**Substitutes.** The lowest surviving node of the same half replaces a failed partner (`DoublingNode._sender_for`): it
+has the same value, or will have it. A node that already knew of the failure exchanges values with the substitute at
+once. A node that detects it during the operation sends a query, and a queried node answers as soon as it can, even when
+it is done.
 
 **Absent nodes.** A value lists the absent nodes of its half. Halves are disjoint, so no contribution can be in a value
 twice.
@@ -74,12 +74,12 @@ class Halves:
     def rounds(self, node: int) -> tuple[DoublingRound, ...]:
         """Return the exchanges of a node, in order."""
         found: list[DoublingRound] = []
-        whole = range(self.size)
-        while len(whole) > 1:
-            middle = whole[(len(whole) + 1) // 2]
-            halves = range(whole.start, middle), range(middle, whole.stop)
-            whole = halves[node >= middle]
-            found.append(DoublingRound(len(found), whole, halves[node < middle]))
+        block = range(self.size)
+        while len(block) > 1:
+            middle = block[(len(block) + 1) // 2]
+            halves = range(block.start, middle), range(middle, block.stop)
+            block = halves[node >= middle]
+            found.append(DoublingRound(len(found), block, halves[node < middle]))
         return tuple(reversed(found))
 
     def degree(self, node: int) -> int:
@@ -97,7 +97,7 @@ class DoublingTiming:
         rounds = (shape.size - 1).bit_length()
         self._timeout = 4 * rounds * overhead + 2 * latency if timeout is None else timeout
         self._exchange = latency + 3 * overhead  # one node in a round has to send twice
-        self._whole = rounds * self._exchange
+        self._eta_full = rounds * self._exchange
 
     def timeout(self, node: int, distance: int) -> int:
         """Return the timeout: the paper's for a neighbour with that number of neighbours."""
@@ -109,7 +109,7 @@ class DoublingTiming:
 
     def eta_full(self, node: int) -> int:
         """Return when the result is expected at a node, from the start."""
-        return self._whole
+        return self._eta_full
 
 
 class BlockValue(NamedTuple):
@@ -134,7 +134,7 @@ class BlockValue(NamedTuple):
     payload: Any
 
 
-Place = tuple[int, int]
+ExchangeId = tuple[int, int]
 """An exchange of a pass: the pass and the depth."""
 
 
@@ -153,16 +153,16 @@ class DoublingNode(OperationNode):
 
     __slots__ = (
         "_answered",
-        "_came",
         "_current",
+        "_have_result",
         "_number",
         "_own",
+        "_queries",
+        "_received",
         "_rounds",
+        "_sender",
         "_since",
-        "_source",
-        "_told",
         "_values",
-        "_wanted",
     )
 
     def __init__(
@@ -185,13 +185,13 @@ class DoublingNode(OperationNode):
         self._number = 0  # the pass
         self._current = 0  # index of its next exchange
         self._own = BlockValue(0, 0, NOBODY, NOBODY, None)  # the value of my half in it
-        self._source = -1  # the node that must send me the value of the other half
+        self._sender = -1  # the node that must send me the value of the other half
         self._since = 0  # when it may first be queried
-        self._values: dict[Place, BlockValue] = {}  # of my halves, of all passes
-        self._came: dict[Place, dict[int, BlockValue]] = {}  # of other halves, by sender, in order of arrival
-        self._wanted: dict[tuple[Place, int], None] = {}  # queries of other nodes
-        self._answered: set[tuple[Place, int]] = set()  # exchanges whose value I have sent, by receiver
-        self._told: set[int] = set()  # the nodes to which I have sent the result
+        self._values: dict[ExchangeId, BlockValue] = {}  # of my halves, of all passes
+        self._received: dict[ExchangeId, dict[int, BlockValue]] = {}  # of other halves, by sender, in order of arrival
+        self._queries: dict[tuple[ExchangeId, int], None] = {}  # queries of other nodes
+        self._answered: set[tuple[ExchangeId, int]] = set()  # exchanges whose value I have sent, by receiver
+        self._have_result: set[int] = set()  # the nodes to which I have sent the result
 
     def distance(self, other: int) -> int:
         """Return 1: all nodes are neighbours."""
@@ -202,43 +202,43 @@ class DoublingNode(OperationNode):
     def enter(self, now: int, contribution: Any = None) -> None:
         """Begin the operation with this node's contribution."""
         super().enter(now, contribution)
-        self._begin(now)
+        self._begin_pass(now)
         self._advance(now)
 
     def died(self, other: int, now: int) -> None:
         """Handle the failure of a node."""
-        self._bury((other,))
+        self._record_failed((other,))
         self._advance(now)
 
     def take(self, packet: NodePacket, contact: Contact, now: int) -> None:
         """Handle a message; the failures known to its sender are recorded first."""
-        self._bury(packet.dead)
+        self._record_failed(packet.dead)
         source, value = packet.source, packet.value
         if packet.kind == KEEPALIVE:
-            self._wanted[value, source] = None
+            self._queries[value, source] = None
             self._answer(value, source)
         elif isinstance(value, TreeResult):
-            contact.owed = False
+            contact.ack_owed = False
             if self.result is None:
                 self._decide(value)
         elif packet.kind == DATA:
-            place = value.number, value.depth
-            self._came.setdefault(place, {})[source] = value
-            contact.owed = self._is_awaited(place, source)
-            if contact.owed and self.result is not None:
-                self._answer(place, source)
+            exchange_id = value.number, value.depth
+            self._received.setdefault(exchange_id, {})[source] = value
+            contact.ack_owed = self._is_awaited_by(exchange_id, source)
+            if contact.ack_owed and self.result is not None:
+                self._answer(exchange_id, source)
         self._advance(now)
 
     # -------------------------------------------------------------------------------------------------- substitutes
 
-    def _stand_in(self, half: range, place: int) -> int:
+    def _sender_for(self, half: range, index: int) -> int:
         """Return the sender of a half's value to an index of the other half; -1: all have failed."""
-        node = half[place % len(half)]
+        node = half[index % len(half)]
         if node not in self.dead:
             return node
         return next((node for node in half if node not in self.dead), -1)
 
-    def _served(self, exchange: DoublingRound) -> Iterator[int]:
+    def _receivers(self, exchange: DoublingRound) -> Iterator[int]:
         """Yield the nodes to which I must send my half's value, also for failed nodes that I replace."""
         mine, theirs = exchange.mine, exchange.theirs
         senders = [self.me]
@@ -250,64 +250,69 @@ class DoublingNode(OperationNode):
                 if other not in self.dead:
                     yield other
 
-    def _is_awaited(self, place: Place, other: int) -> bool:
+    def _is_awaited_by(self, exchange_id: ExchangeId, other: int) -> bool:
         """Return True if another node waits for a value from me, so that I must acknowledge it."""
-        if (place, other) in self._answered:
+        if (exchange_id, other) in self._answered:
             return False
-        exchange = next(each for each in self._rounds if each.depth == place[1])
-        return self._stand_in(exchange.mine, exchange.theirs.index(other)) == self.me
+        exchange = next(each for each in self._rounds if each.depth == exchange_id[1])
+        return self._sender_for(exchange.mine, exchange.theirs.index(other)) == self.me
 
     # ---------------------------------------------------------------------------------------------------- actions
 
-    def _begin(self, now: int) -> None:
+    def _begin_pass(self, now: int) -> None:
         """Begin a pass: values from nodes that are known to have failed do not count in it."""
-        for place in [place for place in self._came if place[0] == self._number]:
-            came = self._came.pop(place)
-            self._came[place] = {source: value for source, value in came.items() if source not in self.dead}
+        for exchange_id in [exchange_id for exchange_id in self._received if exchange_id[0] == self._number]:
+            received = self._received.pop(exchange_id)
+            self._received[exchange_id] = {
+                source: value for source, value in received.items() if source not in self.dead
+            }
         self._current = 0
-        self._open(BlockValue(self._number, 0, NOBODY, self.dead, self._contribution), now)
+        self._begin_exchange(BlockValue(self._number, 0, NOBODY, self.dead, self._contribution), now)
 
-    def _open(self, own: BlockValue, now: int) -> None:
+    def _begin_exchange(self, own: BlockValue, now: int) -> None:
         """Begin an exchange with the value of my half, for which others may be waiting."""
         self._own = own
         if self._current == len(self._rounds):
             return
         exchange = self._rounds[self._current]
-        place = own.number, exchange.depth
-        self._values[place] = own._replace(depth=exchange.depth)
+        exchange_id = own.number, exchange.depth
+        self._values[exchange_id] = own._replace(depth=exchange.depth)
         self._expect(now + self.limits.eta_sub(self.me))
-        for other in (*self._served(exchange), *(other for wanted, other in self._wanted if wanted == place)):
-            self._answer(place, other)
+        for other in (
+            *self._receivers(exchange),
+            *(other for queried, other in self._queries if queried == exchange_id),
+        ):
+            self._answer(exchange_id, other)
 
     def _expect(self, since: int) -> None:
         """Wait for the value of the other half, from the node that must send it now."""
         exchange = self._rounds[self._current]
-        source = self._stand_in(exchange.theirs, exchange.mine.index(self.me))
-        self._source, self._since = source, since
+        source = self._sender_for(exchange.theirs, exchange.mine.index(self.me))
+        self._sender, self._since = source, since
         if source >= 0:
             contact = self.contact(source)
-            contact.sent, contact.asked = -1, 0  # it has not been queried for this value
+            contact.sent, contact.acks = -1, 0  # it has not been queried for this value
 
     def _advance(self, now: int) -> None:
         """Proceed through exchanges and passes as far as values have arrived."""
         while self.entered and self.result is None:
             if self._current < len(self._rounds):
                 exchange = self._rounds[self._current]
-                came = self._came.get((self._number, exchange.depth))
-                if not came:
-                    if self._source in self.dead:
+                received = self._received.get((self._number, exchange.depth))
+                if not received:
+                    if self._sender in self.dead:
                         self._expect(now)
-                    if self._source >= 0:
+                    if self._sender >= 0:
                         return
                 self._current += 1
-                self._open(self._joined(exchange, next(iter(came.values())) if came else None), now)
+                self._begin_exchange(self._merged(exchange, next(iter(received.values())) if received else None), now)
             elif self._own.absent <= self._own.known:
                 self._decide(TreeResult(self._own.payload, self._own.absent))
             else:
                 self._number += 1
-                self._begin(now)
+                self._begin_pass(now)
 
-    def _joined(self, exchange: DoublingRound, other: BlockValue | None) -> BlockValue:
+    def _merged(self, exchange: DoublingRound, other: BlockValue | None) -> BlockValue:
         """Return the combined value of both halves; `other` is None if that half has failed."""
         own = self._own
         if other is None:
@@ -322,45 +327,45 @@ class DoublingNode(OperationNode):
     def _decide(self, result: TreeResult) -> None:
         """Record the result, and send it to all nodes that wait for me or will do so."""
         self.result = result
-        for place, other in self._wanted:
-            self._answer(place, other)
+        for exchange_id, other in self._queries:
+            self._answer(exchange_id, other)
         for exchange in self._rounds[self._current + 1 :]:
-            for other in self._served(exchange):
+            for other in self._receivers(exchange):
                 self._answer((self._number, exchange.depth), other)
-        for place, came in self._came.items():
-            for source in came:
-                if self._is_awaited(place, source):
-                    self._answer(place, source)
+        for exchange_id, received in self._received.items():
+            for source in received:
+                if self._is_awaited_by(exchange_id, source):
+                    self._answer(exchange_id, source)
 
-    def _answer(self, place: Place, other: int) -> None:
+    def _answer(self, exchange_id: ExchangeId, other: int) -> None:
         """Send another node the result, or else the value of my half for an exchange, once."""
-        if (place, other) in self._answered or other in self._told:
+        if (exchange_id, other) in self._answered or other in self._have_result:
             return
-        value = self.result or self._values.get(place)
+        value = self.result or self._values.get(exchange_id)
         if value is not None:
             self._outbox.append((other, value))
             if value is self.result:
-                self._told.add(other)
+                self._have_result.add(other)
             else:
-                self._answered.add((place, other))
+                self._answered.add((exchange_id, other))
 
     def _awaited(self) -> Iterator[tuple[int, int]]:
         """Yield the sender of the other half's value, and the time from which to query it."""
-        if self.entered and self.result is None and self._source >= 0:
-            yield self._source, self._since
+        if self.entered and self.result is None and self._sender >= 0:
+            yield self._sender, self._since
 
     def _send(self, kind: int, dest: int, value: Any, now: int) -> SendAction:
         """Send a message; a KEEPALIVE names the wanted exchange.
 
         No answer is expected to a result, or to DATA that is itself an answer or replaces a failed node's.
         """
-        until, place = self.contact(dest).until, self._place_of(dest)
-        sending = super()._send(kind, dest, place if kind == KEEPALIVE else value, now)
-        if kind == DATA and (isinstance(value, TreeResult) or place != (value.number, value.depth)):
-            self.contact(dest).until = until
+        until, exchange_id = self.contact(dest).deadline, self._awaited_exchange(dest)
+        sending = super()._send(kind, dest, exchange_id if kind == KEEPALIVE else value, now)
+        if kind == DATA and (isinstance(value, TreeResult) or exchange_id != (value.number, value.depth)):
+            self.contact(dest).deadline = until
         return sending
 
-    def _place_of(self, other: int) -> Place | None:
+    def _awaited_exchange(self, other: int) -> ExchangeId | None:
         """Return the exchange for which another node must send me a value, or None."""
         if any(other == source for source, _ in self._awaited()):
             return self._number, self._rounds[self._current].depth

@@ -52,9 +52,9 @@ if TYPE_CHECKING:
 _FTCO = 4
 """The tag of a control message: a message of an operation."""
 
-_MOST_QUESTIONS = 10
-_OPERATIONS_BETWEEN_MEETINGS = 64
-_MEETING = 1 << 20  # where a call's operations are numbered, the number of the completion check after it
+_MAX_QUERIES = 10
+_OPERATIONS_PER_CHECK = 64
+_COMPLETION_CHECK = 1 << 20  # where a call's operations are numbered, the number of the completion check after it
 
 Key = tuple[int, int, int]
 """An operation: communicator (its collective context), number of the call on it, index of the operation in the call."""
@@ -109,27 +109,27 @@ class FtcoCall(Operation):
         rank.shard.kernel.post(self.time_ps, rank.key, Operation.complete, self)
 
 
-class _Modest(OperationNode):
+class _QueryLimited(OperationNode):
     """A node that stops querying nodes which have often confirmed that they are alive."""
 
     __slots__ = ()
 
-    dying: Any  # the nodes that the simulator knows to have failed
+    failed_nodes: Any  # the nodes that the simulator knows to have failed
 
     def _awaited(self) -> Iterator[tuple[int, int]]:
         contacts = self.contacts
         for other, since in super()._awaited():
             contact = contacts.get(other)
-            if contact is None or contact.asked < _MOST_QUESTIONS or other in self.dying:
+            if contact is None or contact.acks < _MAX_QUERIES or other in self.failed_nodes:
                 yield other, since
 
 
-class _InTree(_Modest, PaperNode):
-    __slots__ = ("dying",)
+class _TreeOperation(_QueryLimited, PaperNode):
+    __slots__ = ("failed_nodes",)
 
 
-class _Doubling(_Modest, DoublingNode):
-    __slots__ = ("dying",)
+class _DoublingOperation(_QueryLimited, DoublingNode):
+    __slots__ = ("failed_nodes",)
 
 
 class Ftco(LibraryPart):
@@ -150,9 +150,9 @@ class Ftco(LibraryPart):
 
     def control(self) -> dict[int, ControlHandler]:
         """Return the handler of its control messages."""
-        return {_FTCO: ControlHandler("ftco", self._heard)}
+        return {_FTCO: ControlHandler("ftco", self._receive)}
 
-    def _heard(self, rank: Rank, message: Message) -> None:
+    def _receive(self, rank: Rank, message: Message) -> None:
         """Handle a message, which may be for an operation that this rank has not entered."""
         post: Post = message.note
         state = knowledge_of(rank.mpi or self.fabric.open(rank))
@@ -165,7 +165,7 @@ class Ftco(LibraryPart):
                 return
             members = self._members(cid & ~1, post.members)
             session = self._open(rank, post.key, members, post.operation, post.root, post.note)
-        session.heard(post, message.origin)
+        session.receive(post, message.origin)
 
     def _members(self, cid: int, ranks: Any) -> Context:
         return shared_context(self.fabric, cid, range(self.fabric.settings.ranks) if cid == WORLD_CID else ranks)
@@ -205,18 +205,18 @@ class Ftco(LibraryPart):
         state = knowledge_of(comm.box)
         if comm.cid in state.revoked:
             raise revoked_error(comm)
-        session = self._entering(comm, ch, operation, root)
+        session = self._session_for(comm, ch, operation, root)
         low = 0 if rank.private("fibers", set) - {fiber} else ch.tag
         session.call = call = FtcoCall(comm, ch.note, session)
         session.enter(contribute(low), combine)
         wait(call)
         if operation == ALLREDUCE:
             self.forget(rank, session.key[0], session.result.payload.low)
-        elif ch.tag % _OPERATIONS_BETWEEN_MEETINGS == 0:
-            self._meet(comm, ch, bool(low))
+        elif ch.tag % _OPERATIONS_PER_CHECK == 0:
+            self._check_completion(comm, ch, bool(low))
         return session.result
 
-    def _entering(self, comm: Communicator, ch: Any, operation: str, root: int) -> FtcoSession:
+    def _session_for(self, comm: Communicator, ch: Any, operation: str, root: int) -> FtcoSession:
         """Return the session of the next operation of a call; other ranks may have begun it."""
         state = knowledge_of(comm.box)
         step = 0
@@ -237,10 +237,10 @@ class Ftco(LibraryPart):
             for key in [key for key in state.sessions if key[0] == cid and key[1] < low]:
                 state.drop("sessions", key)
 
-    def _meet(self, comm: Communicator, ch: Any, complete: bool) -> None:
+    def _check_completion(self, comm: Communicator, ch: Any, complete: bool) -> None:
         """Check in the background that all ranks have completed all operations so far."""
         rank = comm.box.rank
-        key = (comm.cid | 1, ch.tag, _MEETING)
+        key = (comm.cid | 1, ch.tag, _COMPLETION_CHECK)
         session = knowledge_of(comm.box).sessions.get(key)
         if session is None:
             session = self._open(rank, key, comm.context, ALLREDUCE, 0, ch.note)
@@ -282,7 +282,7 @@ class FtcoSession:
 
     __slots__ = (
         "_due_ps",
-        "_over",
+        "_is_over",
         "_revoked",
         "_shape",
         "call",
@@ -310,17 +310,17 @@ class FtcoSession:
         self.call: FtcoCall | None = None
         self.result = TreeResult(None, frozenset())
         self._due_ps = -1  # when it acts next
-        self._over = False  # for this rank
+        self._is_over = False  # for this rank
         self._revoked = False
         size = len(members.ranks)
         shapes = ftco.shapes
-        expected_bytes = 0 if key[2] >= _MEETING else _expected_bytes(note, size)
+        expected_bytes = 0 if key[2] >= _COMPLETION_CHECK else _expected_bytes(note, size)
         self._shape = shape = shapes.shape(size, operation, expected_bytes)
         me = self._node_of(rank.number)
         slot_ps = shapes.costs(0).overhead_ps
         seed = hash((ftco.fabric.settings.seed, *key))
-        kind: Any = _Doubling if isinstance(shape, Halves) else _InTree
-        self.node: _Modest = kind(
+        kind: Any = _DoublingOperation if isinstance(shape, Halves) else _TreeOperation
+        self.node: _QueryLimited = kind(
             me,
             shape,
             shapes.limits(shape, expected_bytes),
@@ -332,7 +332,7 @@ class FtcoSession:
             dead=self._nodes_of(knowledge_of(rank.mpi).known),
         )
         dead = ftco.deaths.dead
-        self.node.dying = set(self._nodes_of(dead)) if dead else set()
+        self.node.failed_nodes = set(self._nodes_of(dead)) if dead else set()
 
     # ----------------------------------------------------------------------------------- numbering of nodes
 
@@ -342,13 +342,13 @@ class FtcoSession:
 
     def _nodes_of(self, numbers: Iterable[int]) -> frozenset[int]:
         size = len(self.members.ranks)
-        return frozenset((place - self.root) % size for place in self.members.places(numbers))
+        return frozenset((index - self.root) % size for index in self.members.places(numbers))
 
     def _rank_of(self, node: int) -> int:
         """Return the world rank of a node."""
-        return self.members.ranks[self.place_of(node)]
+        return self.members.ranks[self.rank_in(node)]
 
-    def place_of(self, node: int) -> int:
+    def rank_in(self, node: int) -> int:
         """Return the rank in the communicator of a node."""
         return (node + self.root) % len(self.members.ranks)
 
@@ -364,7 +364,7 @@ class FtcoSession:
         node.enter(now_ps, contribution)
         self._wake(now_ps)
 
-    def heard(self, post: Post, origin: int) -> None:
+    def receive(self, post: Post, origin: int) -> None:
         """Handle a message."""
         if self._matches(post, origin):
             now_ps = self.rank.shard.kernel.now_ps
@@ -384,9 +384,9 @@ class FtcoSession:
         """Return the message of the abort of a job whose ranks are in different collectives."""
         named = self.members.replaces or self.members
         where = "MPI_COMM_WORLD" if named.cid == WORLD_CID else f"a communicator of {named.size} ranks"
-        whole = self.rank.shard.everyone
-        said = f"rank {self.rank.number} is in {mine}, {who} in {theirs or self.note} (ranks of {whole})"
-        return f"{MISMATCH} on {where}: {said}"
+        everyone = self.rank.shard.everyone
+        text = f"rank {self.rank.number} is in {mine}, {who} in {theirs or self.note} (ranks of {everyone})"
+        return f"{MISMATCH} on {where}: {text}"
 
     def learn(self, numbers: Iterable[int]) -> None:
         """Handle failures that the rank has learnt of."""
@@ -411,23 +411,23 @@ class FtcoSession:
 
     def watch(self, number: int) -> None:
         """Handle a rank's failure: nodes that wait for its answer detect it at their timeout."""
-        place = self.members.place(number)
-        if place < 0:
+        index = self.members.place(number)
+        if index < 0:
             return
-        other = (place - self.root) % len(self.members.ranks)
+        other = (index - self.root) % len(self.members.ranks)
         node = self.node
-        node.dying.add(other)
+        node.failed_nodes.add(other)
         contact = node.contacts.get(other)
         if contact is None or other in node.dead:
             return
         now_ps = self.rank.shard.kernel.now_ps
-        if 0 <= contact.until < now_ps:
+        if 0 <= contact.deadline < now_ps:
             # It was alive at its deadline and got a new one.
             timeout_ps = node.timeout(other)
-            contact.until += -(-(now_ps - contact.until) // timeout_ps) * timeout_ps
-        elif contact.until < 0 and contact.asked >= _MOST_QUESTIONS:
+            contact.deadline += -(-(now_ps - contact.deadline) // timeout_ps) * timeout_ps
+        elif contact.deadline < 0 and contact.acks >= _MAX_QUERIES:
             # The queries that were not sent count as answered: the next one is due as if they had been.
-            patience_ps = node.patience(other)
+            patience_ps = node.query_interval(other)
             contact.sent += (now_ps - contact.sent) // patience_ps * patience_ps
         self._expect(other)
         self._wake(now_ps)
@@ -435,7 +435,7 @@ class FtcoSession:
     def _expect(self, other: int) -> None:
         """Schedule the timeout of a failed node that may owe an answer."""
         contact = self.node.contacts.get(other)
-        if contact is None or contact.until < 0:
+        if contact is None or contact.deadline < 0:
             return
         rank, number = self.rank, self._rank_of(other)
         fabric = rank.mpi.fabric
@@ -443,14 +443,14 @@ class FtcoSession:
         # No rank may know of a failure before any message from there can have arrived.
         soonest_ps = died_ps + fabric.link(number, rank.number).latency_ps
         rank.key += 1
-        rank.shard.kernel.post(max(contact.until, soonest_ps), rank.key, self._expired, (other, contact.until))
+        rank.shard.kernel.post(max(contact.deadline, soonest_ps), rank.key, self._expired, (other, contact.deadline))
 
     def _expired(self, entry: tuple[int, int]) -> None:
         """Handle the timeout of a node that has failed."""
         other, until = entry
         rank = self.rank
         contact = self.node.contacts.get(other)
-        if contact is None or contact.until != until or type(rank.mpi) is ClosedMailbox:
+        if contact is None or contact.deadline != until or type(rank.mpi) is ClosedMailbox:
             return
         if rank.mpi.fabric.defer_for(rank, self._expired, entry):
             return
@@ -488,8 +488,8 @@ class FtcoSession:
                 link = rank.mpi.fabric.link(self._rank_of(packet.source), rank.number)
                 state.busy_ps = at_ps + link.cost(packet_bytes(packet)).receive_ps
         if node.dead is not known:
-            self._pass_on(node.dead - known)
-        if not self._over and node.settled:
+            self._notify_rank(node.dead - known)
+        if not self._is_over and node.may_return:
             self._finish()
         if next_ps is not None:
             self._wake(max(next_ps, state.busy_ps))
@@ -502,11 +502,11 @@ class FtcoSession:
         post = Post(self.key, self.note, self.operation, self.root, packet, members)
         number = self._rank_of(done.dest)
         at_ps = fabric.send_control(rank, number, _FTCO, post, packet_bytes(packet), at_ps)
-        if done.dest in self.node.dying:
+        if done.dest in self.node.failed_nodes:
             self._expect(done.dest)
         return at_ps
 
-    def _pass_on(self, nodes: Iterable[int]) -> None:
+    def _notify_rank(self, nodes: Iterable[int]) -> None:
         """Notify the rank of failures learnt from messages, in an event.
 
         It cannot be done at once, because an action is in progress.
@@ -520,10 +520,10 @@ class FtcoSession:
 
     def _finish(self) -> None:
         """Complete the operation for this rank, which keeps answering queries for the result."""
-        self._over = True
+        self._is_over = True
         result = self.node.result
         if result is not None:
-            self.result = TreeResult(result.payload, frozenset(self.place_of(node) for node in result.missing))
+            self.result = TreeResult(result.payload, frozenset(self.rank_in(node) for node in result.missing))
         call, self.call = self.call, None
         if call is not None:
             call.finish()
@@ -539,6 +539,6 @@ def _learn(entry: tuple[Rank, list[int]]) -> None:
 
 def absent(comm: Communicator, places: Iterable[int]) -> errors.Exception:
     """Return the error of a call that cannot complete without the failed ranks."""
-    who = sorted(places)
-    named = f"rank{'s' * (len(who) > 1)} {', '.join(map(str, who[:8]))}{', ...' * (len(who) > 8)}"
+    failed = sorted(places)
+    named = f"rank{'s' * (len(failed) > 1)} {', '.join(map(str, failed[:8]))}{', ...' * (len(failed) > 8)}"
     return errors.error(c.ERR_PROC_FAILED, f"{named} of {comm.label()} failed without a contribution")

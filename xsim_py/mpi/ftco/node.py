@@ -101,25 +101,25 @@ class Contact:
         Between the two in the tree.
     sent : int
         Time of the last DATA or KEEPALIVE sent there; -1: never.
-    until : int
+    deadline : int
         Deadline of the answer to it; -1: no answer is awaited.
-    asked : int
+    acks : int
         Number of ACKs received from it, if `patient`.
     heard : bool
         Whether any message has come from it.
-    owed : bool
+    ack_owed : bool
         Whether it must be sent an ACK.
     """
 
-    __slots__ = ("asked", "distance", "heard", "owed", "sent", "until")
+    __slots__ = ("ack_owed", "acks", "deadline", "distance", "heard", "sent")
 
     def __init__(self, distance: int) -> None:
         self.distance = distance
-        self.asked = 0
+        self.acks = 0
         self.sent = -1
-        self.until = -1
+        self.deadline = -1
         self.heard = False
-        self.owed = False
+        self.ack_owed = False
 
 
 class TreeNode:
@@ -259,7 +259,7 @@ class TreeNode:
 
         It may be too early, but is never too late.
         """
-        if self.queue_length or any(contact.owed for contact in self.contacts.values()):
+        if self.queue_length or any(contact.ack_owed for contact in self.contacts.values()):
             return now
         if not self.entered:
             return None
@@ -272,19 +272,19 @@ class TreeNode:
         """Return True if `traverse` has something to send."""
         raise NotImplementedError
 
-    def overdue(self, now: int) -> list[int]:
+    def missed_deadlines(self, now: int) -> list[int]:
         """Return the nodes that have missed their deadline, and set each a new one.
 
         A driver without an oracle checks which of them have failed, and reports those by `died`.
         """
-        late = [other for other, contact in self.contacts.items() if 0 <= contact.until <= now]
+        late = [other for other, contact in self.contacts.items() if 0 <= contact.deadline <= now]
         for other in late:
-            self.contacts[other].until = now + self.timeout(other)
+            self.contacts[other].deadline = now + self.timeout(other)
         return late
 
     def deadline(self) -> int | None:
         """Return the earliest deadline of an answer, or None if no answer is awaited."""
-        return min((contact.until for contact in self.contacts.values() if contact.until >= 0), default=None)
+        return min((contact.deadline for contact in self.contacts.values() if contact.deadline >= 0), default=None)
 
     # ------------------------------------------------------------------------------------------------ internals
 
@@ -299,17 +299,17 @@ class TreeNode:
         """Return the timeout of another node, in ticks."""
         return self.limits.timeout(other, self.contact(other).distance)
 
-    def patience(self, other: int) -> int:
-        """Return the current interval between two KEEPALIVEs to another node, in ticks."""
+    def query_interval(self, other: int) -> int:
+        """Return the interval between two KEEPALIVEs to another node, in ticks."""
         contact = self.contact(other)
-        return max(self.timeout(other), self.limits.timeout(self.me, contact.distance)) << contact.asked
+        return max(self.timeout(other), self.limits.timeout(self.me, contact.distance)) << contact.acks
 
     def _due(self, contact: Contact, other: int, since: int) -> int:
         """Return the time from which a suspect may be queried."""
-        if contact.until >= 0:
-            since = max(since, contact.until + 1)
+        if contact.deadline >= 0:
+            since = max(since, contact.deadline + 1)
         if contact.heard and contact.sent >= 0:
-            since = max(since, contact.sent + self.patience(other) + 1)
+            since = max(since, contact.sent + self.query_interval(other) + 1)
         return since
 
     def _has_work(self, now: int) -> bool:
@@ -318,25 +318,25 @@ class TreeNode:
 
     def _send(self, kind: int, dest: int, value: Any, now: int) -> SendAction:
         contact = self.contact(dest)
-        contact.owed = False
+        contact.ack_owed = False
         if kind != ACK:
             contact.sent = now
-            contact.until = now + self.timeout(dest)
+            contact.deadline = now + self.timeout(dest)
         return SendAction(dest, NodePacket(kind, self.me, contact.distance, value, self.dead))
 
     def _take(self, kind: int, distance: int, now: int) -> TakeAction | None:
         """Take the first message of a kind from a distance."""
         queue = self._queues[kind]
-        for place, packet in enumerate(queue):
+        for index, packet in enumerate(queue):
             if distance in (ANY, packet.distance):
-                del queue[place]
+                del queue[index]
                 self.queue_length -= 1
                 if packet.source not in self.dead:
                     contact = self.contact(packet.source)
                     contact.heard = True
-                    contact.until = -1
-                    contact.owed = contact.owed or kind != ACK
-                    contact.asked += self._patient and kind == ACK
+                    contact.deadline = -1
+                    contact.ack_owed = contact.ack_owed or kind != ACK
+                    contact.acks += self._patient and kind == ACK
                     self.take(packet, contact, now)
                 return TakeAction(packet)
         return None
@@ -352,16 +352,16 @@ class TreeNode:
 
     def _send_ack(self, distance: int, now: int) -> SendAction | None:
         for other, contact in self.contacts.items():
-            if contact.owed and distance in (ANY, contact.distance):
+            if contact.ack_owed and distance in (ANY, contact.distance):
                 return self._send(ACK, other, None, now)
         return None
 
     def _send_keepalive(self, distance: int, now: int) -> SendAction | None:
-        for other in self._asked(distance, now):
+        for other in self._due_queries(distance, now):
             return self._send(KEEPALIVE, other, None, now)
         return None
 
-    def _asked(self, distance: int, now: int) -> Iterator[int]:
+    def _due_queries(self, distance: int, now: int) -> Iterator[int]:
         if not self.entered:
             return
         for other, since in self.suspects():
@@ -433,7 +433,7 @@ class OperationNode(TreeNode):
         self._contribution = contribution
 
     @property
-    def settled(self) -> bool:
+    def may_return(self) -> bool:
         """True if the call may return."""
         return self.finished
 
@@ -446,7 +446,7 @@ class OperationNode(TreeNode):
 
         A node with an unanswered message is not queried again, because no message is lost.
         """
-        return ((other, since) for other, since in self._awaited() if self.contact(other).until < 0)
+        return ((other, since) for other, since in self._awaited() if self.contact(other).deadline < 0)
 
     def traverse(self, now: int) -> tuple[int, Any] | None:
         """Take the next value from the outbox."""
@@ -460,7 +460,7 @@ class OperationNode(TreeNode):
         """Return True if the outbox holds a message to a node not known to have failed."""
         return any(dest not in self.dead for dest, _ in self._outbox)
 
-    def _bury(self, dead: Iterable[int]) -> list[int]:
+    def _record_failed(self, dead: Iterable[int]) -> list[int]:
         """Record failed nodes; return the newly failed ones."""
         fresh = sorted(node for node in dead if node not in self.dead)
         if fresh:
@@ -468,6 +468,6 @@ class OperationNode(TreeNode):
         for node in fresh:
             known = self.contacts.get(node)
             if known is not None:
-                known.until = -1
-                known.owed = False
+                known.deadline = -1
+                known.ack_owed = False
         return fresh

@@ -98,10 +98,10 @@ def _gathered(ch: Any, operation: str, root: int, data: bytes, sizes: Any, fill:
     if result.payload is None:
         return None
     parts: Mapping[int, bytes] = result.payload.parts
-    blocks: list[Any] = [parts.get(place) for place in range(ch.size)]
+    blocks: list[Any] = [parts.get(rank) for rank in range(ch.size)]
     if fill is not None:
-        for place in sorted(result.missing):
-            blocks[place] = fill.block(place, None if sizes is None else sizes[place])
+        for rank in sorted(result.missing):
+            blocks[rank] = fill.block(rank, None if sizes is None else sizes[rank])
     return blocks
 
 
@@ -124,20 +124,20 @@ def _nothing(_: bytes, other: bytes) -> bytes:
 
 def bcast(ch: Any, data: bytes | None, root: int, size_bytes: int, *, fill: Fill | None = None) -> bytes:
     """Return the root's data, on all ranks."""
-    taken: bytes | None = _from_root(ch, data, root)
-    if taken is None and fill is not None:
-        taken = fill.operand(root, size_bytes)
-    if taken is None:
+    result: bytes | None = _from_root(ch, data, root)
+    if result is None and fill is not None:
+        result = fill.operand(root, size_bytes)
+    if result is None:
         raise absent(ch.comm, (root,))
-    return taken
+    return result
 
 
 def scatter(ch: Any, parts: Sequence[bytes] | None, root: int, *, fill: Fill | None = None) -> bytes:
     """Return this rank's block of the root's data."""
     sent = None if parts is None else Contributions(0, dict(enumerate(parts)), sum(map(len, parts)))
-    taken: Contributions | None = _from_root(ch, sent, root)
-    if taken is not None:
-        return taken.parts[ch.rank]
+    result: Contributions | None = _from_root(ch, sent, root)
+    if result is not None:
+        return result.parts[ch.rank]
     block = None if fill is None else fill.operand(root, -1)
     if block is None:
         raise absent(ch.comm, (root,))
@@ -151,16 +151,16 @@ def reduce(ch: Any, data: bytes, fold: Fold, root: int, *, fill: Fill | None = N
 
 def allreduce(ch: Any, data: bytes, fold: Fold, *, fill: Fill | None = None) -> bytes:
     """Return the fold over all ranks."""
-    taken = _combined(ch, ALLREDUCE, 0, data, fold, fill)
-    assert taken is not None
-    return taken
+    result = _combined(ch, ALLREDUCE, 0, data, fold, fill)
+    assert result is not None
+    return result
 
 
 def reduce_scatter(ch: Any, parts: Sequence[bytes], fold: Fold, *, fill: Fill | None = None) -> bytes:
     """Return this rank's block of the fold over all ranks."""
-    taken = allreduce(ch, b"".join(parts), fold, fill=fill)
+    result = allreduce(ch, b"".join(parts), fold, fill=fill)
     start = sum(map(len, parts[: ch.rank]))
-    return taken[start : start + len(parts[ch.rank])]
+    return result[start : start + len(parts[ch.rank])]
 
 
 def gather(ch: Any, data: bytes, root: int, *, fill: Fill | None = None) -> list[Any] | None:
@@ -170,9 +170,9 @@ def gather(ch: Any, data: bytes, root: int, *, fill: Fill | None = None) -> list
 
 def allgather(ch: Any, data: bytes, sizes: Sequence[int] | None, *, fill: Fill | None = None) -> list[Any]:
     """Return the blocks of all ranks."""
-    taken = _gathered(ch, ALLREDUCE, 0, data, sizes, fill)
-    assert taken is not None
-    return taken
+    result = _gathered(ch, ALLREDUCE, 0, data, sizes, fill)
+    assert result is not None
+    return result
 
 
 ALGORITHMS: Mapping[str, Callable[..., Any]] = {

@@ -108,12 +108,12 @@ class PaperNode(OperationNode):
         "_adopted",
         "_below",
         "_exchanged",
-        "_lead",
+        "_have_result",
+        "_leader",
         "_pieces",
         "_roots",
-        "_told",
-        "_unreceipted",
-        "_up_to",
+        "_tied_to",
+        "_unacknowledged",
         "_waiting",
         "operation",
         "tree",
@@ -141,11 +141,11 @@ class PaperNode(OperationNode):
         self._below = dict.fromkeys(self._children(me), False)  # a node below me -> whether it has tied itself to me
         self._waiting = len(self._below)  # number of them that have not
         self._adopted: set[int] = set()
-        self._told: set[int] = set()  # nodes that got the result from me, or from which I got it
-        self._unreceipted: set[int] = set()
+        self._have_result: set[int] = set()  # nodes that got the result from me, or from which I got it
+        self._unacknowledged: set[int] = set()
         self._exchanged = False
-        self._up_to = -1  # the node to which I have tied myself
-        self._lead = self._find_lead()  # the node I am below; -1: none
+        self._tied_to = -1  # the node to which I have tied myself
+        self._leader = self._find_leader()  # the node I am below; -1: none
         self._learn(dead)
 
     # ------------------------------------------------------------------------------------------------- the tree
@@ -168,7 +168,7 @@ class PaperNode(OperationNode):
             yield node
             node = self._parent(node)
 
-    def _living(self, node: int) -> Iterator[int]:
+    def _survivors(self, node: int) -> Iterator[int]:
         """Yield a node, or, if it has failed, its substitutes.
 
         They are the first surviving nodes on each path down from it.
@@ -177,7 +177,7 @@ class PaperNode(OperationNode):
             yield node
             return
         for child in self._children(node):
-            yield from self._living(child)
+            yield from self._survivors(child)
 
     def distance(self, other: int) -> int:
         """Return the levels between ancestor and descendant, else the distance by way of the roots.
@@ -200,16 +200,16 @@ class PaperNode(OperationNode):
         return max(super().timeout(other), self.limits.timeout(other, 1))
 
     @property
-    def _leaderless(self) -> bool:
+    def _has_failed_root(self) -> bool:
         """True if a root is known to have failed, so that roots must not decide by themselves."""
         return any(root in self.dead for root in self._roots) if self.dead else False
 
-    def _find_lead(self) -> int:
+    def _find_leader(self) -> int:
         """Return the nearest surviving ancestor, or the coordinator; -1: I am a root or coordinate."""
         for node in self._above(self.me):
             if node not in self.dead:
                 return node
-        if not self._leaderless:
+        if not self._has_failed_root:
             return -1
         first = next(node for node in range(self.me + 1) if node not in self.dead)
         return -1 if first == self.me else first
@@ -232,19 +232,19 @@ class PaperNode(OperationNode):
         """Handle a message; the failures known to its sender are recorded first."""
         self._learn(packet.dead)
         source = packet.source
-        self._unreceipted.discard(source)
+        self._unacknowledged.discard(source)
         if packet.kind == DATA:
             if isinstance(packet.value, TreeResult):
                 self.result = self.result or packet.value
-                self._told.add(source)
+                self._have_result.add(source)
                 self._arrived(source)
             else:
-                self._take_up(source, packet.value)
-        elif packet.kind == KEEPALIVE and self.result is not None and source == self._lead:
-            self._tell(source)  # it is above me and waits for the value of an operation that is over
+                self._handle_up(source, packet.value)
+        elif packet.kind == KEEPALIVE and self.result is not None and source == self._leader:
+            self._send_result(source)  # it is above me and waits for the value of an operation that is over
         self._advance()
 
-    def _take_up(self, source: int, up: Up) -> None:
+    def _handle_up(self, source: int, up: Up) -> None:
         if self.result is None:
             for piece in up.pieces:
                 self._add(piece)
@@ -270,20 +270,20 @@ class PaperNode(OperationNode):
 
     def _learn(self, dead: Iterable[int]) -> None:
         """Record failures: substitutes replace the failed nodes below me and the one above me."""
-        fresh = self._bury(dead)
+        fresh = self._record_failed(dead)
         if not fresh:
             return
-        self._unreceipted.difference_update(fresh)
+        self._unacknowledged.difference_update(fresh)
         for node in fresh:
             if node in self._below:
                 arrived = self._below.pop(node)
                 self._waiting -= not arrived
-                for other in self._living(node):
+                for other in self._survivors(node):
                     self._adopt(other, arrived=arrived)
-        self._lead = self._find_lead()
-        if self._lead < 0 and self._leaderless:
+        self._leader = self._find_leader()
+        if self._leader < 0 and self._has_failed_root:
             for root in self._roots:
-                for other in self._living(root):
+                for other in self._survivors(root):
                     if other != self.me:
                         self._adopt(other, arrived=False)
 
@@ -300,38 +300,38 @@ class PaperNode(OperationNode):
         if not self.entered:
             return
         if self.result is None:
-            self._go_up()
+            self._send_up()
         if self.result is not None and self.operation != REDUCE:
             for child in self._below:
-                self._tell(child)
+                self._send_result(child)
 
-    def _go_up(self) -> None:
-        if self._waiting or not self._rises:
+    def _send_up(self) -> None:
+        if self._waiting or not self._sends_up:
             return
         if not self._exchanged:
             self._exchanged = True
-            self._form()
-            if self._lead < 0 and not self._leaderless and len(self._roots) > 1:
+            self._fold_subtree()
+            if self._leader < 0 and not self._has_failed_root and len(self._roots) > 1:
                 own = (self._pieces[self.me],)
                 self._outbox.extend((root, Up(own, False)) for root in self.tree.fathers(self.me))
-        if self._lead >= 0:
-            if self._up_to != self._lead:
-                self._up_to = self._lead
-                self._outbox.append((self._lead, Up(tuple(self._pieces.values()), True)))
-        elif self._leaderless or all(root in self._pieces for root in self._roots):
+        if self._leader >= 0:
+            if self._tied_to != self._leader:
+                self._tied_to = self._leader
+                self._outbox.append((self._leader, Up(tuple(self._pieces.values()), True)))
+        elif self._has_failed_root or all(root in self._pieces for root in self._roots):
             self._decide()
 
     @property
-    def _rises(self) -> bool:
+    def _sends_up(self) -> bool:
         """True if values go up.
 
         In a bcast they do so only to see whether any node has the value of a failed root.
         """
         if self.operation == BCAST:
-            return self._leaderless
-        return self.operation == ALLREDUCE or not self._leaderless
+            return self._has_failed_root
+        return self.operation == ALLREDUCE or not self._has_failed_root
 
-    def _form(self) -> None:
+    def _fold_subtree(self) -> None:
         """Fold the pieces below me and my own contribution into one piece."""
         inside = [root for root in self._pieces if self.me in self._above(root)]
         parts = {root: self._pieces[root].payload for root in inside}
@@ -367,33 +367,33 @@ class PaperNode(OperationNode):
                 nodes.extend(self._children(node))
         return frozenset(absent)
 
-    def _tell(self, other: int) -> None:
+    def _send_result(self, other: int) -> None:
         """Pass the result on, once."""
-        if other not in self._told:
-            self._told.add(other)
+        if other not in self._have_result:
+            self._have_result.add(other)
             self._outbox.append((other, self.result))
 
     def traverse(self, now: int) -> tuple[int, Any] | None:
         """Take the next value from the outbox; some values need an ACK."""
         sending = super().traverse(now)
         if sending is not None and (isinstance(sending[1], TreeResult) or self.operation == REDUCE):
-            self._unreceipted.add(sending[0])
+            self._unacknowledged.add(sending[0])
         return sending
 
     def _awaited(self) -> Iterator[tuple[int, int]]:
         """Yield the nodes that it depends on, each with the time from which to query it."""
         if not self.entered or self.result is not None:
             return
-        if self._rises and self._waiting:
+        if self._sends_up and self._waiting:
             since = self.start + self.limits.eta_sub(self.me)
             for child, arrived in self._below.items():
                 if not arrived:
                     yield child, 0 if child in self._adopted else since
             return
         since = self.start + self.limits.eta_full(self.me)
-        if self._lead >= 0:
+        if self._leader >= 0:
             if self.operation != REDUCE:
-                yield self._lead, since if self._lead == self._parent(self.me) else 0
+                yield self._leader, since if self._leader == self._parent(self.me) else 0
         elif self.operation == ALLREDUCE:
             for root in self.tree.fathers(self.me):
                 if root not in self._pieces:
@@ -407,13 +407,13 @@ class PaperNode(OperationNode):
         if not self.entered or self.can_send():
             return False
         if self.operation == REDUCE and self.me:
-            return self._leaderless or (not self._waiting and self._up_to == self._lead)
+            return self._has_failed_root or (not self._waiting and self._tied_to == self._leader)
         return self.result is not None
 
     @property
-    def settled(self) -> bool:
+    def may_return(self) -> bool:
         """True if it is finished and its result is acknowledged: the call may return.
 
         See "Message Flow" in the paper.
         """
-        return self.finished and not self._unreceipted
+        return self.finished and not self._unacknowledged

@@ -71,8 +71,8 @@ class Contributions(NamedTuple):
 def folding(fold: Fold) -> Callable[[Mapping[int, Any]], Folded]:
     """Return a function that combines `Folded` payloads."""
 
-    def combine(given: Mapping[int, Folded]) -> Folded:
-        values = iter(given.values())
+    def combine(payloads: Mapping[int, Folded]) -> Folded:
+        values = iter(payloads.values())
         low, data = next(values)
         for other in values:
             low = min(low, other.low)
@@ -88,12 +88,12 @@ def gathering(fold: Fold | None = None) -> Callable[[Mapping[int, Any]], Contrib
     `fold` folds plain ones, under the lowest of their ranks.
     """
 
-    def combine(given: Mapping[int, Contributions]) -> Contributions:
+    def combine(payloads: Mapping[int, Contributions]) -> Contributions:
         parts: dict[int, bytes] = {}
-        for each in given.values():
+        for each in payloads.values():
             parts.update(each.parts)
-        low = min(each.low for each in given.values())
-        plain = fold is not None and all(each.plain for each in given.values())
+        low = min(each.low for each in payloads.values())
+        plain = fold is not None and all(each.plain for each in payloads.values())
         if plain:
             assert fold is not None
             try:

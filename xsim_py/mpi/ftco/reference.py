@@ -81,11 +81,11 @@ class ReferenceNode(TreeNode):
         "_ask_all",
         "_eta_full",
         "_eta_sub",
-        "_place",
+        "_index",
+        "_peers",
         "_point",
         "_reset_eta",
         "_span",
-        "_with",
         "full_time",
         "have",
         "operation",
@@ -113,14 +113,14 @@ class ReferenceNode(TreeNode):
         self.have = self._all if operation == "bcast" and me == 0 else 1 << me
         self._span = _SPAN[operation]
         self._point = self._span[0]
-        self._place = 0
+        self._index = 0
         self._ask_all = ask_all
         self._reset_eta = reset_eta
         self._eta_sub = start + limits.eta_sub(me)
         self._eta_full = start + limits.eta_full(me)
         children = self._children(me)
         fathers = self._fathers(me)
-        self._with: tuple[list[int], ...] = (children, [], fathers, [])
+        self._peers: tuple[list[int], ...] = (children, [], fathers, [])
         for other in (*fathers, *children):
             self.contacts[other] = Contact(1)
 
@@ -155,21 +155,21 @@ class ReferenceNode(TreeNode):
     def _next(self) -> int:
         """Return the next destination of DATA, or -1 if there is none now."""
         while self._point < self._span[1]:
-            what, peer_ranks = _POINTS[self._point]
+            what, role = _POINTS[self._point]
             if what in (_SEND, _WAIT):
-                others = self._with[peer_ranks]
-                while self._place < len(others):
-                    other = others[self._place]
+                others = self._peers[role]
+                while self._index < len(others):
+                    other = others[self._index]
                     if what == _SEND:
                         if other not in self.dead:
                             return other
                     elif not self._has(other):
                         return -1
-                    self._place += 1
+                    self._index += 1
             elif (what == _FULL or self.me == 0) and self.have != self._all:
                 return -1
             self._point += 1
-            self._place = 0
+            self._index = 0
         return -1
 
     def traverse(self, now: int) -> tuple[int, Any] | None:
@@ -179,7 +179,7 @@ class ReferenceNode(TreeNode):
             self.full_time = now
         if dest < 0:
             return None
-        self._place += 1
+        self._index += 1
         return dest, self.have
 
     def can_send(self) -> bool:
@@ -230,7 +230,7 @@ class ReferenceNode(TreeNode):
         if source in self.dead:
             return taken
         answer = self._send(ACK, source, None, now)
-        self.contacts[source].owed = True
+        self.contacts[source].ack_owed = True
         return answer
 
     def wake(self, now: int) -> int | None:
@@ -241,7 +241,7 @@ class ReferenceNode(TreeNode):
             return now
         if self.finished:
             return now if self.finish_time < 0 else None
-        if self.queue_length or any(contact.owed for contact in self.contacts.values()):
+        if self.queue_length or any(contact.ack_owed for contact in self.contacts.values()):
             return now
         due = min((self._due(self.contacts[other], other, since) for other, since in self.suspects()), default=None)
         return None if due is None else max(now, due)
@@ -252,7 +252,7 @@ class ReferenceNode(TreeNode):
         if self._point < 2:
             since = min(since, self._eta_sub + 1)
         for other, contact in self.contacts.items():
-            if contact.until < 0 and other not in self.dead and (self._ask_all or not self._has(other)):
+            if contact.deadline < 0 and other not in self.dead and (self._ask_all or not self._has(other)):
                 yield other, since
 
     def _due(self, contact: Contact, other: int, since: int) -> int:
@@ -260,10 +260,10 @@ class ReferenceNode(TreeNode):
 
         A node that was sent nothing counts as queried in step 0 once a message has come from it.
         """
-        if contact.until >= 0:
-            since = max(since, contact.until + 1)
+        if contact.deadline >= 0:
+            since = max(since, contact.deadline + 1)
         if contact.heard:
-            since = max(since, max(contact.sent, self.start) + self.patience(other) + 1)
+            since = max(since, max(contact.sent, self.start) + self.query_interval(other) + 1)
         return since
 
     # ------------------------------------------------------------------------------------- messages and failures
@@ -278,7 +278,7 @@ class ReferenceNode(TreeNode):
         """Return the contact of another node; a new one implies that all nodes between have failed."""
         known = self.contacts.get(other)
         if known is None:
-            self._bury(self._between(other))
+            self._record_failed(self._between(other))
             known = self.contacts.get(other)
             if known is None:
                 known = self.contacts[other] = Contact(1)
@@ -287,9 +287,9 @@ class ReferenceNode(TreeNode):
     def died(self, other: int, now: int) -> None:
         """Handle a failure notice."""
         if other in self.dead:
-            self._start_again(other)
+            self._restart_from(other)
         else:
-            self._bury([*self._between(other), other] if self._is_below(other) else [other])
+            self._record_failed([*self._between(other), other] if self._is_below(other) else [other])
 
     def _is_below(self, other: int) -> bool:
         return other > self.me or self.me < self._root_count > other
@@ -303,7 +303,7 @@ class ReferenceNode(TreeNode):
             path.append(node)
         return path[::-1] if below else path
 
-    def _bury(self, path: Iterable[int]) -> None:
+    def _record_failed(self, path: Iterable[int]) -> None:
         """Record nodes as failed and adopt those behind them, in this order."""
         for other in path:
             if other in self.dead:
@@ -313,19 +313,19 @@ class ReferenceNode(TreeNode):
             self.dead |= {other}
             self.have |= 1 << other
             gone = self.contacts.setdefault(other, Contact(1))
-            gone.owed = False
-            gone.until = -1
+            gone.ack_owed = False
+            gone.deadline = -1
             below = self._is_below(other)
-            adopted = self._with[_ADOPTED_CHILDREN if below else _ADOPTED_FATHERS]
+            adopted = self._peers[_ADOPTED_CHILDREN if below else _ADOPTED_FATHERS]
             for behind in self._children(other) if below else self._fathers(other):
                 if behind not in self.contacts and behind != self.me:
                     self.contacts[behind] = Contact(gone.distance + 1)
                     adopted.append(behind)
-            self._start_again(other)
+            self._restart_from(other)
 
-    def _start_again(self, dead: int) -> None:
+    def _restart_from(self, dead: int) -> None:
         """Go back to the point from which a failure is repaired."""
         if self._is_below(dead):
-            self._point, self._place = self._span[0], 0
+            self._point, self._index = self._span[0], 0
         elif self._point >= _UP_AGAIN:
-            self._point, self._place = max(_UP_AGAIN, self._span[0]), 0
+            self._point, self._index = max(_UP_AGAIN, self._span[0]), 0

@@ -16,7 +16,7 @@ from .trees import Timing, Tree, best_radix, tree
 if TYPE_CHECKING:
     from xsim_py.network import Network
 
-_LEAST_PART = 16  # of the latency counts as overhead at least: where messages cost processors no time, the best tree
+_MIN_SHARE = 16  # of the latency counts as overhead at least: where messages cost processors no time, the best tree
 # would have one level and flood its root. The paper has a tenth; its values for InfiniBand are a twelfth.
 _MASK = (1 << 64) - 1
 
@@ -52,7 +52,7 @@ class Shapes:
         Time at the NIC counts as overhead.
         """
         cost = self._link.cost(size_bytes)
-        least_ps = max(cost.latency_ps // _LEAST_PART, 1)
+        least_ps = max(cost.latency_ps // _MIN_SHARE, 1)
         return TreeCosts(cost.latency_ps, max(cost.send_ps, cost.receive_ps, cost.busy_ps, least_ps))
 
     def shape(self, size: int, operation: str, size_bytes: int = 0) -> Tree | Halves:
@@ -124,8 +124,8 @@ class Service:
             drawn = _mix(_mix(self.seed + me) + now_ps)
             return 65 - drawn.bit_length()  # 1 with probability 1/2, 2 with 1/4, ...
         interval = 4 * max(self.degree, 1)
-        left = interval - now_ps // self.slot_ps % interval  # half of an interval for 1, a quarter for 2, ...
-        return max(1, (interval // left).bit_length())
+        remaining = interval - now_ps // self.slot_ps % interval  # half of an interval for 1, a quarter for 2, ...
+        return max(1, (interval // remaining).bit_length())
 
 
 def _mix(number: int) -> int:
@@ -148,6 +148,6 @@ def ftco_shapes(spec: Any, network: Network) -> Shapes:
     timeout_ps, least_ps = spec.mpi.ftco.timeout_ps, 2 * link.latency_ps
     if timeout_ps is not None and timeout_ps < least_ps:
         shown, least = format_time(timeout_ps, digits=None), format_time(least_ps, digits=None)
-        said = f"{shown} is out of range: below the longest round trip ({least}), surviving ranks would be suspected"
-        raise spec.error("mpi.ftco.timeout", said)
+        message = f"{shown} is out of range: below the longest round trip ({least}), surviving ranks would be suspected"
+        raise spec.error("mpi.ftco.timeout", message)
     return Shapes(spec.mpi.ftco, link)

@@ -255,11 +255,11 @@ class Timing:
         eta[:roots] = self.eta_sub_array()[:roots].max()
         if roots > 1:
             eta[:roots] += self.latency + self.overhead + (roots - 1) * self.overhead
-        older = np.zeros(self.tree.size, np.int64)  # siblings that are served before
+        siblings = np.zeros(self.tree.size, np.int64)  # siblings that are served before
         for first, end, above in self.tree.rounds():
             parents = slice(above, above + end - first)
-            eta[first:end] = eta[parents] + self.latency + (2 + older[parents]) * self.overhead
-            older[parents] += 1
+            eta[first:end] = eta[parents] + self.latency + (2 + siblings[parents]) * self.overhead
+            siblings[parents] += 1
         return eta
 
 
@@ -287,7 +287,7 @@ def fault_free_latency(tree: Tree, *, latency: int, overhead: int, operation: st
         return 0
     if operation == "bcast":
         # Node 0 sends to the other roots first, then to its children.
-        starts = [(roots - 1) * overhead, *(place * overhead + hop + overhead for place in range(roots - 1))]
+        starts = [(roots - 1) * overhead, *(index * overhead + hop + overhead for index in range(roots - 1))]
         return _descent(tree, np.array(starts), hop, overhead)
     ready, arrivals = _ascent(tree, hop, overhead)
     if operation == "reduce":
@@ -342,27 +342,27 @@ def _exchange(ready: list[int], arrivals: list[list[int]], hop: int, overhead: i
     unsent = [list(range(root - 1, -1, -1)) + list(range(roots - 1, root, -1)) for root in range(roots)]
     missing = [roots - 1] * roots
 
-    def turn(root: int) -> int:
+    def next_time(root: int) -> int:
         if not waiting[root] and unsent[root]:
             return free[root]
         return max(free[root], queues[root][0][0]) if queues[root] else -1
 
-    turns = [(turn(root), root) for root in range(roots)]
-    heapify(turns)
-    while turns:
-        now, root = heappop(turns)
-        if now < 0 or now != turn(root):
+    pending = [(next_time(root), root) for root in range(roots)]
+    heapify(pending)
+    while pending:
+        now, root = heappop(pending)
+        if now < 0 or now != next_time(root):
             continue  # an earlier message has arrived and was handled instead
         free[root] = now + overhead
         if not waiting[root] and unsent[root]:
             other = unsent[root].pop()
             insort(queues[other], (now + hop, root))
-            heappush(turns, (turn(other), other))
+            heappush(pending, (next_time(other), other))
         elif queues[root].pop(0)[1] < 0:
             waiting[root] -= 1
         else:
             missing[root] -= 1
-        heappush(turns, (turn(root), root))
+        heappush(pending, (next_time(root), root))
     assert not any(missing)
     return free
 
@@ -396,9 +396,9 @@ def best_radix(size: int, kind: str, roots: str, latency: int, overhead: int, op
         if 0 <= shortest <= _full_latency(size, kind, roots, radix, latency, overhead, operation):
             continue
         shape = Tree(size, kind, radix=radix, roots=roots)
-        needed = fault_free_latency(shape, latency=latency, overhead=overhead, operation=operation)
-        if shortest < 0 or needed < shortest:
-            best, shortest = radix, needed
+        steps = fault_free_latency(shape, latency=latency, overhead=overhead, operation=operation)
+        if shortest < 0 or steps < shortest:
+            best, shortest = radix, steps
     return best
 
 
