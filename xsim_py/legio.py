@@ -51,12 +51,12 @@ def alive(comm: Any, group: Any, *, variant: str = "safe") -> Any:
     """
     state, members = _taking_part(comm, group, "alive")
     from xsim_py.mpi.failures.liveness import VARIANTS
-    from xsim_py.mpi.failures.noncollective import living_members
+    from xsim_py.mpi.failures.noncollective import surviving_members
     from xsim_py.mpi.group import Members
 
     if variant not in VARIANTS:
         raise ValueError(f"unknown variant {variant!r}; known: {', '.join(VARIANTS)}")
-    return type(group)._of(Members(living_members(state, members, "legio.alive", variant)))
+    return type(group)._of(Members(surviving_members(state, members, "legio.alive", variant)))
 
 
 def create_group(comm: Any, group: Any, tag: int = 0) -> Any:
@@ -88,11 +88,11 @@ def create_group(comm: Any, group: Any, tag: int = 0) -> Any:
         The program is not simulated.
     """
     state = _checked(comm, group, "create_group")
-    from xsim_py.mpi.failures.noncollective import create_of_living
+    from xsim_py.mpi.failures.noncollective import create_among_survivors
     from xsim_py.mpi4py.ulfm import as_c_int
 
     tag = as_c_int(tag)
-    return _face(comm, create_of_living(state, comm._members(group), tag, "legio.create_group"), state)
+    return _face(comm, create_among_survivors(state, comm._members(group), tag, "legio.create_group"), state)
 
 
 def create_from_group(group: Any, stringtag: str = "org.mpi4py") -> Any:
@@ -118,12 +118,12 @@ def create_from_group(group: Any, stringtag: str = "org.mpi4py") -> Any:
     XsimError
         The program is not simulated.
     """
-    from xsim_py.mpi.failures.noncollective import create_from_living
+    from xsim_py.mpi.failures.noncollective import create_from_survivors
     from xsim_py.mpi4py.comm import COMM_WORLD
 
     state = _checked(COMM_WORLD, group, "create_from_group")
     members = _members(state, group)
-    return _face(COMM_WORLD, create_from_living(state, members, stringtag, "legio.create_from_group"))
+    return _face(COMM_WORLD, create_from_survivors(state, members, stringtag, "legio.create_from_group"))
 
 
 def shrink_group(comm: Any, group: Any) -> Any:
@@ -149,9 +149,9 @@ def shrink_group(comm: Any, group: Any) -> Any:
         The program is not simulated.
     """
     state, members = _taking_part(comm, group, "shrink_group")
-    from xsim_py.mpi.failures.noncollective import shrink_to_living
+    from xsim_py.mpi.failures.noncollective import shrink_to_survivors
 
-    return _face(comm, shrink_to_living(state, members, "legio.shrink_group"), state)
+    return _face(comm, shrink_to_survivors(state, members, "legio.shrink_group"), state)
 
 
 def agree_group(comm: Any, group: Any, flag: int, *, op: Any = None) -> int:

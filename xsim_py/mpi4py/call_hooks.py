@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable
 from functools import cache, partial, wraps
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from xsim_py.mpi.failures.scheduled import doom_later
+from xsim_py.mpi.failures.scheduled import schedule_failure_after
 from xsim_py.process.python.threads import is_program
 from xsim_py.process.ranks import current
 
@@ -206,7 +206,7 @@ def install_call_sites(
                 if site.into_ps is None:
                     kill(fiber, site.cause)
                 else:
-                    doom_later(fiber, site.cause, site.into_ps)
+                    schedule_failure_after(fiber, site.cause, site.into_ps)
 
     def leave(number: int, name: str, fiber: Fiber, error: BaseException | None) -> None:
         reached(False, number, name, fiber)

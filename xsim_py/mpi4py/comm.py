@@ -95,7 +95,7 @@ class Intracomm(Comm, Scans, Topologies, ProcessCreation):
 
     def Create_group(self, group: Group, tag: int = 0) -> Intracomm:
         comm = self._comm()
-        create = noncollective.create_of_living if comm.fabric.settings.discovers else manage.create_from_members
+        create = noncollective.create_among_survivors if comm.fabric.settings.discovers else manage.create_from_members
         members = self._members(group)
         if comm.box.rank.number not in members:
             return Intracomm()
@@ -177,7 +177,7 @@ def _from_group(group: Group, stringtag: str) -> Communicator:
     world_comm = COMM_WORLD._comm()
     ranks, tag = group._members.ranks, str(stringtag)
     if world_comm.fabric.settings.discovers:
-        made = noncollective.create_from_living(world_comm, ranks, tag)
+        made = noncollective.create_from_survivors(world_comm, ranks, tag)
     else:
         made = manage.create_from_members(world_comm, ranks, ("group", tag), WORLD_CID)
     if made is None:

@@ -13,7 +13,7 @@ from xsim_py.mpi.algorithm_selection import INFO_KEY, WORDS, selection_of_word
 from xsim_py.mpi.calls import begin, refused
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.dynamic.spawn import app_number
-from xsim_py.mpi.failures.implicit import take_hints
+from xsim_py.mpi.failures.implicit import apply_hints
 from xsim_py.mpi.group import Members, contains
 from xsim_py.process.lifecycle import abort_job
 
@@ -231,7 +231,7 @@ class Management(HasErrorHandler, Attributed, CommHandle):
         requested = (hints or {}).get(INFO_KEY)
         if requested is not None and requested not in WORDS:
             errors.fail(c.ERR_INFO_VALUE, f"{INFO_KEY}={requested} is neither {' nor '.join(WORDS)}")
-        take_hints(comm, hints or {})
+        apply_hints(comm, hints or {})
         comm.info = hints
         comm.prefer(comm.fabric.settings.collectives if requested is None else selection_of_word(requested))
 

@@ -26,7 +26,7 @@ class Discovery(World):
         other = super().copy()
         self.members, other.members = members, [copy.copy(member) for member in members]
         for member in other.members:
-            member._heard = dict(member._heard)
+            member._received = dict(member._received)
         return other
 
     def key(self) -> tuple[object, ...]:
@@ -41,8 +41,8 @@ def _member(kind: type[Liveness], variant: str, *, me: int, size: int, tree: str
 
 
 def _state(member: Any) -> tuple[object, ...]:
-    heard = tuple(member._heard.items())
-    return tuple(getattr(member, name) for name in Liveness.__slots__ if name != "_heard") + heard
+    heard = tuple(member._received.items())
+    return tuple(getattr(member, name) for name in Liveness.__slots__ if name != "_received") + heard
 
 
 def known_dead(size: int, dead: Collection[int], variant: str) -> tuple[dict[int, Liveness], int]:

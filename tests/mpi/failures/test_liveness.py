@@ -117,8 +117,8 @@ class NeverAsks(Liveness):
 
     __slots__ = ()
 
-    def _take(self, block, out):
-        return super()._take(block, [])
+    def _merge_block(self, block, out):
+        return super()._merge_block(block, [])
 
 
 class Listens(Liveness):

@@ -47,7 +47,7 @@ def test_notices_in_a_fan_are_the_notices_one_by_one(
 
     def one_by_one(self: Revocation, rank: Any, fan: Any, transit_ps: int) -> None:
         counted.append(len(fan.offsets))
-        self._tell_each(rank, (fan.cid, fan.members, fan.me), fan.offsets, self.shard.kernel.now_ps)
+        self._notify_each(rank, (fan.cid, fan.members, fan.me), fan.offsets, self.shard.kernel.now_ps)
 
     counted: list[int] = []
     monkeypatch.setattr(Revocation, "_fan_out", one_by_one)

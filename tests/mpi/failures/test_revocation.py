@@ -8,7 +8,7 @@ import pytest
 from tests.mpi.parts import LATENCY_PS, World
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.comm import Communicator, Context
-from xsim_py.mpi.failures.broadcast import neighbours, next_place
+from xsim_py.mpi.failures.broadcast import neighbours, next_survivor
 from xsim_py.mpi.failures.deaths import Deaths, Reports
 from xsim_py.mpi.failures.detector import DetectorSettings
 from xsim_py.mpi.failures.knowledge import is_revoked, knowledge_of
@@ -112,6 +112,6 @@ def test_the_dead_next_to_a_member_are_stepped_over_and_those_further_away_left_
 
 
 def test_the_next_place_goes_round_to_oneself():
-    assert next_place(2, range(4), {3, 0}, me=1) == 1
-    assert next_place(2, range(4), {3}, me=1) == 0
-    assert next_place(1, range(4), {0}, me=2, sign=-1) == 3
+    assert next_survivor(2, range(4), {3, 0}, me=1) == 1
+    assert next_survivor(2, range(4), {3}, me=1) == 0
+    assert next_survivor(1, range(4), {0}, me=2, sign=-1) == 3

@@ -110,7 +110,7 @@ def scenarios(draw: Any, most: int = 64) -> Scenario:
 
 def run(scenario: Scenario, *, shards: int = 1, **options: Any) -> Any:
     """Simulate it."""
-    with patch.object(driver, "_OPERATIONS_BETWEEN_MEETINGS", scenario.instances):
+    with patch.object(driver, "_OPERATIONS_PER_CHECK", scenario.instances):
         return _simulated(scenario, shards, options)
 
 

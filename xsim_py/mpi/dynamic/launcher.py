@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xsim_py.machine import Universe
 from xsim_py.mpi.comm import Communicator, derive_cid, shared_context
-from xsim_py.mpi.failures.scheduled import doom, may_be_doomed
+from xsim_py.mpi.failures.scheduled import allow_later_failures, schedule_failures
 from xsim_py.mpi.transport.protocols import LibraryPart
 from xsim_py.process.lifecycle import body, kill
 from xsim_py.process.ranks import current
@@ -331,9 +331,9 @@ class Launcher(LibraryPart):
             fabric.digest += hash((world.born_ps, rank.number, node))
             failure = None if self._failures is None else self._failures.of_later(rank.number, node, world.born_ps)
             if failure is not None:
-                doom(fabric, [failure])
+                schedule_failures(fabric, [failure])
             if self._failures is not None:
-                may_be_doomed(fabric, self._failures.struck_inside & {rank.number})
+                allow_later_failures(fabric, self._failures.struck_inside & {rank.number})
         programs: dict[int, Program] = {}
         for rank in born:
             if shard.control.stop_reason:

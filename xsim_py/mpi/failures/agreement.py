@@ -255,11 +255,11 @@ class Agreement:
             return []
         if self.decision is not None:
             # A DOWN to a member that was its child at the decision is already in flight.
-            asks = packet.kind != DOWN and self._parent(source) != self.me
-            return [(source, _down(self.decision))] if asks else []
+            is_query = packet.kind != DOWN and self._parent(source) != self.me
+            return [(source, _down(self.decision))] if is_query else []
         adopted = self._learn(packet.failed)
         if packet.kind == DOWN:
-            return self._decide(_told(packet), told_by=source)
+            return self._decide(_decision_of(packet), source=source)
         # The UP of a member that is not pending comes from below a member whose UP is in, and adds nothing.
         if packet.kind == UP and source in self._pending:
             self._pending = tuple([child for child in self._pending if child != source])
@@ -290,13 +290,13 @@ class Agreement:
         if not dead:
             return []
         missing: list[int] = []
-        left = [child for child in self._pending if child not in failed]
-        adopted = self._below(dead, missing)
-        self._pending = tuple(sorted({*left, *adopted}))
+        remaining = [child for child in self._pending if child not in failed]
+        adopted = self._survivors_below(dead, missing)
+        self._pending = tuple(sorted({*remaining, *adopted}))
         self._missing = self._missing.union(missing)
         return sorted(adopted)
 
-    def _below(self, dead: list[int], passed: list[int]) -> list[int]:
+    def _survivors_below(self, dead: list[int], passed: list[int]) -> list[int]:
         """Return the first survivors below failed members.
 
         The failed members above them are appended to `passed`.
@@ -334,7 +334,7 @@ class Agreement:
         assert self._flags is not None
         if self._root:
             error = not self._missing <= self._acked
-            return self._decide(Decision(self._flags, self.known, self._missing, error), told_by=self.me)
+            return self._decide(Decision(self._flags, self.known, self._missing, error), source=self.me)
         parent = self._parent(self.me)
         if parent == self._sent_to:
             return []
@@ -349,23 +349,23 @@ class Agreement:
         pending = set(self._pending)
         return [(child, packet) for child in adopted if child in pending]
 
-    def _decide(self, decision: Decision, *, told_by: int) -> Outgoing:
+    def _decide(self, decision: Decision, *, source: int) -> Outgoing:
         self.decision = decision
         self._pending = ()
         dead = [0] if self._root and self.me else []
         children: list[int] = []
         for child in self._tree.children(self.me, self.size):
             (dead if child in self.known else children).append(child)
-        children += self._below(dead, [])
+        children += self._survivors_below(dead, [])
         packet = _down(decision)
-        return [(child, packet) for child in sorted(children) if child != told_by]
+        return [(child, packet) for child in sorted(children) if child != source]
 
 
 # Most members of a large group get the same packet; they share one object.
 
 
 @lru_cache(maxsize=64)
-def _told(packet: AgreementPacket) -> Decision:
+def _decision_of(packet: AgreementPacket) -> Decision:
     return Decision(packet.flags, packet.failed, packet.missing, packet.error)
 
 

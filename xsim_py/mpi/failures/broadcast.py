@@ -28,13 +28,13 @@ def neighbours(me: int, members: Sequence[int], dead: Collection[int]) -> Iterat
         for sign in (1, -1):
             dest = (me + sign * step) % size
             if step == 1:
-                dest = next_place(me, members, dead, me=me, sign=sign)
+                dest = next_survivor(me, members, dead, me=me, sign=sign)
             if dest != me and members[dest] not in dead:
                 yield dest
         step *= 2
 
 
-def next_place(place: int, members: Sequence[int], dead: Collection[int], *, me: int, sign: int = 1) -> int:
+def next_survivor(place: int, members: Sequence[int], dead: Collection[int], *, me: int, sign: int = 1) -> int:
     """Return the first index after (or before) `place` whose member has not failed, or `me`."""
     size = len(members)
     dest = (place + sign) % size

@@ -52,9 +52,9 @@ class Deaths:
         self.shard = fabric.shard
         self.dead: dict[int, Death] = {}
         self.deaths: list[Death] = []
-        self._newest: dict[tuple[tuple[int, ...], str], dict[int, tuple[int, str]]] = {}
-        self._news_ps = -1
-        self._said: dict[tuple[int, bool, str], str] = {}
+        self._latest_entries: dict[tuple[tuple[int, ...], str], dict[int, tuple[int, str]]] = {}
+        self._latest_ps = -1
+        self._error_texts: dict[tuple[int, bool, str], str] = {}
 
     def learn(self, rank: Rank, numbers: Iterable[int], how: str) -> None:
         """Notify a rank of failures: operations that depend on them fail, and their waiters continue."""
@@ -64,13 +64,13 @@ class Deaths:
         fresh = tuple([number for number in numbers if number not in state.known])
         if not fresh:
             return
-        state.note(self._news(fresh, now_ps, how))
+        state.note(self._entries(fresh, now_ps, how))
         fabric.failure_seen = True
         for number in fresh:
             fabric.digest += hash((now_ps, rank.number, number))
             if fabric.trace is not None:
-                said = f"rank {number} has failed ({how})"
-                fabric.trace.mark(rank.number, now_ps, "learned", said, dead=number, how=how)
+                text = f"rank {number} has failed ({how})"
+                fabric.trace.mark(rank.number, now_ps, "learned", text, dead=number, how=how)
         failing: list[tuple[Any, BaseException | None]] = []
         for operation in rank.mpi.pending():
             if is_revoked_by_failure(operation.comm):
@@ -78,33 +78,33 @@ class Deaths:
                 continue
             dead = next((number for number in fresh if operation.depends_on(number)), None)
             if dead is not None:  # a receive from any source continues once the failure is acknowledged
-                failing.append((operation, None if is_of_anyone(operation) else self.error(dead)))
+                failing.append((operation, None if is_open_receive(operation) else self.error(dead)))
         for session in list(state.sessions.values()):
             session.learn(fresh)
         end_operations(rank, failing)
 
-    def _news(self, fresh: tuple[int, ...], now_ps: int, how: str) -> dict[int, tuple[int, str]]:
+    def _entries(self, fresh: tuple[int, ...], now_ps: int, how: str) -> dict[int, tuple[int, str]]:
         """Return the entries for new failures, one object for all ranks with the same news."""
-        if now_ps != self._news_ps:
-            self._news_ps = now_ps
-            self._newest.clear()
-        found = self._newest.get((fresh, how))
+        if now_ps != self._latest_ps:
+            self._latest_ps = now_ps
+            self._latest_entries.clear()
+        found = self._latest_entries.get((fresh, how))
         if found is None:
-            found = self._newest[fresh, how] = dict.fromkeys(fresh, (now_ps, how))
+            found = self._latest_entries[fresh, how] = dict.fromkeys(fresh, (now_ps, how))
         return found
 
     def error(self, number: int, code: int = c.ERR_PROC_FAILED) -> errors.Exception:
         """Return the error of an operation that needs a failed rank; all ranks share its text."""
         death = self.dead.get(number)
         key = number, death is None, self.shard.everyone
-        said = self._said.get(key)
-        if said is None:
+        text = self._error_texts.get(key)
+        if text is None:
             when = f" at {format_time(death.time_ps, digits=None)}" if death is not None else ""
-            said = self._said[key] = f"rank {number} of {self.shard.everyone} failed{when}"
-        return errors.error(code, said)
+            text = self._error_texts[key] = f"rank {number} of {self.shard.everyone} failed{when}"
+        return errors.error(code, text)
 
 
-def is_of_anyone(operation: Any) -> bool:
+def is_open_receive(operation: Any) -> bool:
     """Return True for a receive or probe from any source that has not found a message yet."""
     if operation.note is not None or isinstance(operation, Send):
         return False
@@ -157,7 +157,7 @@ class Reports(LibraryPart):
         self._fabric = deaths.fabric
         self._shard = deaths.shard
         self._detector = detector
-        self._silent: set[int] = set()
+        self._suspected: set[int] = set()
         self.tell_launcher: Callable[[int, int], object] = lambda number, time_ps: None
 
     def events(self) -> dict[str, Callable[[Any], None]]:
@@ -167,7 +167,7 @@ class Reports(LibraryPart):
     def died(self, rank: Rank, cause: str, survivable: bool) -> None:
         """Record a rank's failure; if the job continues, announce it to every shard."""
         fabric, shard = self._fabric, self._shard
-        if rank.number in self._silent:
+        if rank.number in self._suspected:
             return
         now_ps = shard.kernel.now_ps
         death = Death(rank.number, now_ps, cause)
@@ -182,15 +182,15 @@ class Reports(LibraryPart):
         shard.post_everywhere(now_ps + shard.abort_delay_ps, rank.key, "failed", death)
         self._detector.died(rank, death)
 
-    def fell_silent(self, rank: Rank, until_ps: int, cause: str) -> bool:
+    def suspects_hang(self, rank: Rank, until_ps: int, cause: str) -> bool:
         """Record that a process hangs from now on; return True if other ranks will suspect it.
 
         If so, it counts as failed from now on: it does nothing more, and is killed at `until_ps`.
         """
-        if not self._shard.fault_tolerant or not self._detector.gives_up(rank, until_ps):
+        if not self._shard.fault_tolerant or not self._detector.times_out(rank, until_ps):
             return False
         self.died(rank, cause, True)
-        self._silent.add(rank.number)
+        self._suspected.add(rank.number)
         return True
 
     def _announced(self, death: Death) -> None:

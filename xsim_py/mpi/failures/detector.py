@@ -47,7 +47,7 @@ class Detector(LibraryPart):
         _, self.timeout_ps, self.period_ps = settings
 
     @staticmethod
-    def settings(wanted: DetectorSpec, latency_ps: int) -> tuple[DetectorSettings, int, str]:
+    def settings(section: DetectorSpec, latency_ps: int) -> tuple[DetectorSettings, int, str]:
         """Return the settings of a description, with defaults for a network of this latency.
 
         Returns
@@ -59,7 +59,7 @@ class Detector(LibraryPart):
         """
         raise NotImplementedError
 
-    def gives_up(self, rank: Rank, until_ps: int) -> bool:
+    def times_out(self, rank: Rank, until_ps: int) -> bool:
         """Return True if a process that hangs until then is silent for longer than the timeout.
 
         It is False if there is no other process.

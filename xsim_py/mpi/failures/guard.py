@@ -13,7 +13,7 @@ from xsim_py.mpi import errors
 from xsim_py.mpi.transport.message import Message, Operation, Receive, needs_all
 from xsim_py.process.ranks import current
 
-from .deaths import is_of_anyone
+from .deaths import is_open_receive
 from .knowledge import is_revoked, revoked_error
 
 if TYPE_CHECKING:
@@ -54,13 +54,13 @@ class FailureGuard:
         state = comm.box.knowledge
         if state is None:
             return None
-        whole = comm.outer or comm
-        if is_revoked(whole):
-            return revoked_error(whole)
+        outer = comm.outer or comm
+        if is_revoked(outer):
+            return revoked_error(outer)
         if not state.known or survives:
             return None
         if collective:
-            number = next(iter(whole.failed_members()), None)
+            number = next(iter(outer.failed_members()), None)
         else:
             number = peer if peer in state.known else None
         return None if number is None else self._deaths.error(number)
@@ -87,7 +87,7 @@ class FailureGuard:
 
     def pending(self, operation: Operation) -> errors.Exception | None:
         """Return why a receive from any source cannot complete without an acknowledgement, or None."""
-        if not isinstance(operation, Receive) or not is_of_anyone(operation):
+        if not isinstance(operation, Receive) or not is_open_receive(operation):
             return None
         comm: Any = operation.comm
         number = _unacknowledged(comm)

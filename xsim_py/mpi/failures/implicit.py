@@ -32,7 +32,7 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
 """The values of each key; the first one is the default."""
 
 
-def take_hints(comm: Communicator, hints: Mapping[str, str]) -> None:
+def apply_hints(comm: Communicator, hints: Mapping[str, str]) -> None:
     """Set the implicit actions of a communicator from hints.
 
     All members must pass the same hints. An unknown value is ERR_INFO_VALUE.
@@ -67,26 +67,26 @@ def uniformly(comm: Communicator, call: Callable[[], T], name: str, members: Seq
         ERR_PROC_FAILED if a surviving rank has met a failure or a revocation.
     """
     error: Exception | None = None
-    met = False
+    is_failure = False
     before = comm.collectives
     try:
         result = call()
     except Exception as raised:
-        met = isinstance(raised, errors.Exception) and raised._is_about_failures
-        if not met and members is None and comm.collectives == before:
+        is_failure = isinstance(raised, errors.Exception) and raised._is_about_failures
+        if not is_failure and members is None and comm.collectives == before:
             raise
-        if met:
+        if is_failure:
             raised.__traceback__ = None
         error = raised
     if members is None:
-        agreement = begin_agree(comm, int(not met), name)
+        agreement = begin_agree(comm, int(not is_failure), name)
         complete(agreement)
         assert agreement.decision is not None
-        well = all(agreement.decision.flags)  # of both groups of an intercommunicator
+        success = all(agreement.decision.flags)  # of both groups of an intercommunicator
     else:
-        well = bool(agree_among(comm, members, int(not met), name))
-    if error is not None and (not met or (isinstance(error, errors.Exception) and error == c.ERR_PROC_FAILED)):
+        success = bool(agree_among(comm, members, int(not is_failure), name))
+    if error is not None and (not is_failure or (isinstance(error, errors.Exception) and error == c.ERR_PROC_FAILED)):
         raise error
-    if not well:
+    if not success:
         comm.fail(c.ERR_PROC_FAILED, "a member has met a failure in this call")
     return result

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from xsim_py.mpi.comm import Communicator
     from xsim_py.mpi.transport.mailbox import Mailbox
 
-_NOTHING: Mapping[Any, Any] = MappingProxyType({})
+_EMPTY: Mapping[Any, Any] = MappingProxyType({})
 
 
 class Knowledge:
@@ -50,13 +50,13 @@ class Knowledge:
     __slots__ = ("_own", "busy_ps", "called", "done", "early", "known", "revoked", "sessions", "spread")
 
     def __init__(self) -> None:
-        self.known: Mapping[int, tuple[int, str]] = _NOTHING
+        self.known: Mapping[int, tuple[int, str]] = _EMPTY
         self._own: dict[int, tuple[int, str]] | None = None  # `known`, once it is not shared
         self.spread: Collection[int] = NOBODY
         self.revoked = NOBODY
-        self.sessions: Mapping[tuple[int, int, int], Any] = _NOTHING
-        self.early: Mapping[tuple[int, int, int], list[tuple[int, Any, str]]] = _NOTHING
-        self.done: Mapping[int, int] = _NOTHING
+        self.sessions: Mapping[tuple[int, int, int], Any] = _EMPTY
+        self.early: Mapping[tuple[int, int, int], list[tuple[int, Any, str]]] = _EMPTY
+        self.done: Mapping[int, int] = _EMPTY
         self.called: tuple[Any, ...] = ()
         self.busy_ps = 0
 
@@ -69,7 +69,7 @@ class Knowledge:
         else:
             self.known = fresh
 
-    def tells_of(self, number: int) -> bool:
+    def must_spread(self, number: int) -> bool:
         """Return True, once, if others must be notified of a rank's failure."""
         if number in self.spread:
             return False
@@ -80,18 +80,18 @@ class Knowledge:
 
     def keep(self, table: str, key: Any, value: Any) -> None:
         """Put an entry into `sessions`, `early` or `done`."""
-        there = getattr(self, table)
-        if there is _NOTHING:
+        entries = getattr(self, table)
+        if entries is _EMPTY:
             setattr(self, table, {key: value})
         else:
-            there[key] = value
+            entries[key] = value
 
     def drop(self, table: str, key: Any) -> Any:
         """Remove and return an entry of one of these tables, or None if it is absent."""
-        there = getattr(self, table)
-        found = there.pop(key, None) if there else None
-        if not there:
-            setattr(self, table, _NOTHING)
+        entries = getattr(self, table)
+        found = entries.pop(key, None) if entries else None
+        if not entries:
+            setattr(self, table, _EMPTY)
         return found
 
 
@@ -125,10 +125,10 @@ def is_revoked_by_failure(comm: Communicator) -> bool:
 
     It is False for the range ``local``.
     """
-    whole = comm.outer or comm
-    if whole.implicit.range == "local" or comm.box.knowledge is None:
+    outer = comm.outer or comm
+    if outer.implicit.range == "local" or comm.box.knowledge is None:
         return False
-    return bool(whole.failed_members() if whole.implicit.range == "group" else comm.box.knowledge.known)
+    return bool(outer.failed_members() if outer.implicit.range == "group" else comm.box.knowledge.known)
 
 
 def revoked_error(comm: Communicator) -> errors.Exception:

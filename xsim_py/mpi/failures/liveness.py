@@ -111,14 +111,14 @@ class Liveness:
     """
 
     __slots__ = (
-        "_asked",
         "_ballot",
-        "_heard",
         "_level",
+        "_merged",
         "_missing",
+        "_queried",
+        "_received",
         "_role",
         "_sent_to",
-        "_taken",
         "_top",
         "decision",
         "known",
@@ -138,9 +138,9 @@ class Liveness:
         self._level = 1
         self._missing = NOBODY  # in the block that it leads
         self._ballot: Ballot | None = None  # combined over the contributors in that block; None: not entered
-        self._heard: dict[int, LivenessPacket | None] = {}  # senders: DATA, or None for only a REQUEST
-        self._taken: tuple[int, ...] = ()  # ranks whose DATA is in `_ballot`
-        self._asked: tuple[int, ...] = ()
+        self._received: dict[int, LivenessPacket | None] = {}  # senders: DATA, or None for only a REQUEST
+        self._merged: tuple[int, ...] = ()  # ranks whose DATA is in `_ballot`
+        self._queried: tuple[int, ...] = ()
         self._sent_to = -1
 
     def waiting_for(self) -> tuple[int, ...]:
@@ -152,7 +152,7 @@ class Liveness:
             return ()
         if self._is_leaf():
             return (self._sent_to,)
-        return tuple(self._living(self._sibling()))[:1]
+        return tuple(self._survivors(self._sibling()))[:1]
 
     def contribute(self, ballot: Ballot) -> Outgoing:
         """Enter the discovery."""
@@ -174,11 +174,11 @@ class Liveness:
         if source in self.known:
             return []
         if self.decision is not None:
-            asks = packet.kind != RESULT and self.variant == SAFE
-            return [(source, _result(self.decision, self.size))] if asks else []
+            is_query = packet.kind != RESULT and self.variant == SAFE
+            return [(source, _result(self.decision, self.size))] if is_query else []
         if packet.kind != RESULT:
-            self._heard[source] = packet if packet.kind == DATA else self._heard.get(source)
-        elif source == self._sent_to or source in self._asked:
+            self._received[source] = packet if packet.kind == DATA else self._received.get(source)
+        elif source == self._sent_to or source in self._queried:
             decision = Decision(packet.flags, packet.failed, packet.missing, packet.error)
             return self._decide(decision)
         return self._advance()
@@ -193,7 +193,7 @@ class Liveness:
         low = self._role + half
         return range(min(low, self.size), min(low + half, self.size))
 
-    def _living(self, members: Iterable[int]) -> Iterable[int]:
+    def _survivors(self, members: Iterable[int]) -> Iterable[int]:
         return (member for member in members if member not in self.known)
 
     def _advance(self) -> Outgoing:
@@ -205,7 +205,7 @@ class Liveness:
             if self._is_leaf():
                 low = self._role >> self._level << self._level
                 before = range(low, low + 1 if self.variant == NAIVE else self._role)
-                root = next(iter(self._living(before)), None)
+                root = next(iter(self._survivors(before)), None)
                 if root is not None:
                     if root != self._sent_to:
                         self._sent_to = root
@@ -217,31 +217,31 @@ class Liveness:
                 self._role = low
                 continue
             block = self._sibling()
-            if self.me not in block and not self._take(block, out):
+            if self.me not in block and not self._merge_block(block, out):
                 return out
             self._level += 1
         return out + self._decide(self._own_decision())
 
-    def _take(self, block: range, out: Outgoing) -> bool:
+    def _merge_block(self, block: range, out: Outgoing) -> bool:
         """Merge the DATA of a block's leader, or record the whole block as missing.
 
         Return False if neither is possible yet.
         """
-        told = min((member for member, packet in self._heard.items() if packet and member in block), default=None)
-        if told is not None:
-            self._merge(told)
+        sender = min((member for member, packet in self._received.items() if packet and member in block), default=None)
+        if sender is not None:
+            self._merge(sender)
             return True
-        leader = next(iter(self._living(block[:1] if self.variant == NAIVE else block)), None)
+        leader = next(iter(self._survivors(block[:1] if self.variant == NAIVE else block)), None)
         if leader is None:
             self._missing |= frozenset(block)
             return True
-        if self.variant == SAFE and self._role != self.me and leader not in self._asked:
-            self._asked = (*self._asked, leader)
+        if self.variant == SAFE and self._role != self.me and leader not in self._queried:
+            self._queried = (*self._queried, leader)
             out.append((leader, LivenessPacket(REQUEST)))
         return False
 
     def _merge(self, source: int) -> None:
-        packet, mine = self._heard[source], self._ballot
+        packet, mine = self._received[source], self._ballot
         assert packet is not None
         assert mine is not None
         flags = mine.flags
@@ -249,7 +249,7 @@ class Liveness:
             flags = tuple(one & other for one, other in zip(flags, packet.flags, strict=True))
         self._ballot = Ballot(flags, mine.acked & packet.acked, mine.failed | packet.failed)
         self._missing |= packet.missing
-        self._taken = (*self._taken, source)
+        self._merged = (*self._merged, source)
 
     def _block(self) -> range:
         """Return the block of ranks that it represents."""
@@ -273,19 +273,19 @@ class Liveness:
     def _decide(self, decision: Decision) -> Outgoing:
         self.decision = decision
         if self.variant == LEGIO:
-            told = self._worked_out(decision.missing)
+            receivers = self._legio_receivers(decision.missing)
         else:
-            told = [*reversed(self._heard if self.variant == SAFE else self._taken)]
+            receivers = [*reversed(self._received if self.variant == SAFE else self._merged)]
         packet = _result(decision, self.size)
-        self._heard, self._ballot = {}, None
-        return [(member, packet) for member in self._living(told)]
+        self._received, self._ballot = {}, None
+        return [(member, packet) for member in self._survivors(receivers)]
 
-    def _worked_out(self, missing: frozenset[int]) -> list[int]:
+    def _legio_receivers(self, missing: frozenset[int]) -> list[int]:
         """Return the ranks that Legio answers, derived from its last role.
 
         They are the first listed one of each block behind that role, and below its own rank's level.
         """
-        role, told = self._role, []
+        role, receivers = self._role, []
         own, last = (_trailing_zeros(rank) if rank else self._top for rank in (self.me, role))
         for level in range(last, 0, -1):
             role = self.me if level == own else role
@@ -293,8 +293,8 @@ class Liveness:
             block = range(min(low, self.size), min(low + (1 << level - 1), self.size))
             first = next((member for member in block if member not in missing), None)
             if first is not None and first != self.me:
-                told.append(first)
-        return told
+                receivers.append(first)
+        return receivers
 
 
 def _trailing_zeros(number: int) -> int:

@@ -40,22 +40,22 @@ def _discovery(
     if parent is None:
         parent = (comm.outer or comm).cid
     context = shared_context(comm.fabric, derive_cid(parent, "discovery", purpose, ranks), ranks)
-    whole = Communicator(context, comm.box)
-    whole.name = f"a group of {len(ranks)} ranks"
-    call = RepairCall(whole, name, _ALGORITHMS.get(variant, variant), flags)
+    group = Communicator(context, comm.box)
+    group.name = f"a group of {len(ranks)} ranks"
+    call = RepairCall(group, name, _ALGORITHMS.get(variant, variant), flags)
     complete(call)
     return call
 
 
-def _living(call: RepairCall) -> Sequence[int]:
+def _survivors(call: RepairCall) -> Sequence[int]:
     """Return the survivors as world ranks, in the group's order."""
     ranks = call.members.ranks
-    return tuple([rank for place, rank in enumerate(ranks) if place not in call.failed]) if call.failed else ranks
+    return tuple([rank for index, rank in enumerate(ranks) if index not in call.failed]) if call.failed else ranks
 
 
-def living_members(comm: Communicator, members: Sequence[int], name: str, variant: str = SAFE) -> Sequence[int]:
+def surviving_members(comm: Communicator, members: Sequence[int], name: str, variant: str = SAFE) -> Sequence[int]:
     """Return the survivors of `members`, the same list on all of them."""
-    return _living(_discovery(comm, members, name, variant=variant))
+    return _survivors(_discovery(comm, members, name, variant=variant))
 
 
 def agree_among(comm: Communicator, members: Sequence[int], flag: int, name: str) -> int:
@@ -63,12 +63,12 @@ def agree_among(comm: Communicator, members: Sequence[int], flag: int, name: str
     return agreed_flag(_discovery(comm, members, name, flags=(flag,)))
 
 
-def shrink_to_living(comm: Communicator, members: Sequence[int], name: str) -> Communicator:
+def shrink_to_survivors(comm: Communicator, members: Sequence[int], name: str) -> Communicator:
     """Return a communicator of the survivors; only the discovery needs messages."""
     return shrunk(_discovery(comm, members, name))
 
 
-def create_of_living(
+def create_among_survivors(
     comm: Communicator, members: Sequence[int], tag: int, name: str = "Intracomm.Create_group"
 ) -> Communicator | None:
     """Run MPI_Comm_create_group after a discovery; return None on non-members.
@@ -83,13 +83,13 @@ def create_of_living(
     call = _discovery(comm, members, name, purpose=tag)
     assert call.decision is not None
     if call.decision.error:
-        dead = sorted(call.members.ranks[place] for place in call.decision.missing)
-        who = f"rank{'s' * (len(dead) > 1)} {', '.join(map(str, dead))} of {comm.fabric.shard.everyone}"
+        failed = sorted(call.members.ranks[index] for index in call.decision.missing)
+        who = f"rank{'s' * (len(failed) > 1)} {', '.join(map(str, failed))} of {comm.fabric.shard.everyone}"
         comm.fail(c.ERR_PROC_FAILED, f"{who} did not take part, and some ranks had not detected it")
-    return create_from_members(comm, _living(call), tag, comm.cid)
+    return create_from_members(comm, _survivors(call), tag, comm.cid)
 
 
-def create_from_living(
+def create_from_survivors(
     comm: Communicator, members: Sequence[int], tag: str, name: str = "Intracomm.Create_from_group"
 ) -> Communicator | None:
     """Run MPI_Comm_create_from_group among survivors; return None on non-members.
@@ -100,5 +100,5 @@ def create_from_living(
     """
     if comm.box.rank.number not in members:
         return None
-    living = _living(_discovery(comm, members, name, purpose=("from group", tag), parent=WORLD_CID))
-    return create_from_members(comm, living, ("group", tag), WORLD_CID)
+    survivors = _survivors(_discovery(comm, members, name, purpose=("from group", tag), parent=WORLD_CID))
+    return create_from_members(comm, survivors, ("group", tag), WORLD_CID)

@@ -84,20 +84,20 @@ class Repair(LibraryPart):
 
     def control(self) -> dict[int, ControlHandler]:
         """Return the handler of its control messages."""
-        return {_AGREE: ControlHandler("ulfm", self._heard)}
+        return {_AGREE: ControlHandler("ulfm", self._receive)}
 
-    def _heard(self, rank: Rank, message: Message) -> None:
+    def _receive(self, rank: Rank, message: Message) -> None:
         key: Key = message.note[0]
-        said: tuple[int, Any, str] = message.note[1:]
+        packet: tuple[int, Any, str] = message.note[1:]
         state = knowledge_of(rank.mpi or self.deaths.fabric.open(rank))
         session: AgreementSession | None = state.sessions.get(key)
         if session is not None:
             state.busy_ps = max(state.busy_ps, message.arrival_ps) + message.overhead_ps
-            session.receive(*said)
-        elif key[1] >= _entered(state, key[0]):  # earlier ones are over
+            session.receive(*packet)
+        elif key[1] >= _last_entered(state, key[0]):  # earlier ones are over
             if key not in state.early:
                 state.keep("early", key, [])
-            state.early[key].append(said)
+            state.early[key].append(packet)
 
 
 class _Decided(NamedTuple):
@@ -153,33 +153,33 @@ class AgreementSession:
         """Contribute at `at_ps` and handle early packets; return when its messages are sent."""
         for source, packet, name in knowledge_of(self.rank.mpi).drop("early", self.key) or ():
             if self._matches(source, name):
-                agreement = self._open()
-                at_ps = self._go_on(agreement, agreement.receive(source, packet), at_ps)
-        agreement = self._open()
+                agreement = self._protocol()
+                at_ps = self._proceed(agreement, agreement.receive(source, packet), at_ps)
+        agreement = self._protocol()
         if agreement.decision is None:
-            at_ps = self._go_on(agreement, agreement.contribute(ballot), at_ps)
-        self._pass_on(self.agreement.known - ballot.failed)
+            at_ps = self._proceed(agreement, agreement.contribute(ballot), at_ps)
+        self._notify_rank(self.agreement.known - ballot.failed)
         return at_ps
 
     def receive(self, source: int, packet: Any, name: str) -> None:
         """Handle a packet of a member that is in the call `name`."""
         if not self._matches(source, name):
             return
-        agreement = self._open()
+        agreement = self._protocol()
         before = agreement.known
-        self._go_on(agreement, agreement.receive(source, packet), knowledge_of(self.rank.mpi).busy_ps)
+        self._proceed(agreement, agreement.receive(source, packet), knowledge_of(self.rank.mpi).busy_ps)
         if agreement.known is not before:
-            self._pass_on(agreement.known - before)
+            self._notify_rank(agreement.known - before)
 
-    def _open(self) -> _Protocol:
+    def _protocol(self) -> _Protocol:
         """Return the protocol, re-created if it is over."""
         kept = self.agreement
         if not isinstance(kept, _Decided):
             return kept
         me, size = self.members.place(self.rank.number), len(self.members.ranks)
-        made = _PROTOCOLS[kept.algorithm](me=me, size=size, failed=kept.known)
-        made.decision = kept.decision
-        return made
+        protocol = _PROTOCOLS[kept.algorithm](me=me, size=size, failed=kept.known)
+        protocol.decision = kept.decision
+        return protocol
 
     def _matches(self, source: int, name: str) -> bool:
         """Return True if another member is in the same call; abort the job if it is not."""
@@ -187,8 +187,8 @@ class AgreementSession:
             return True
         rank, ranks = self.rank, self.members.ranks
         where = "MPI_COMM_WORLD" if self.key[0] == WORLD_CID else f"a communicator of {len(ranks)} ranks"
-        said = f"rank {rank.number} is in {self.name}, rank {ranks[source]} in {name} (ranks of {rank.shard.everyone})"
-        announce(rank, rank.shard.kernel.now_ps, 3, f"{MISMATCH} on {where}: {said}", mismatch=True)
+        text = f"rank {rank.number} is in {self.name}, rank {ranks[source]} in {name} (ranks of {rank.shard.everyone})"
+        announce(rank, rank.shard.kernel.now_ps, 3, f"{MISMATCH} on {where}: {text}", mismatch=True)
         return False
 
     def learn(self, numbers: Iterable[int]) -> None:
@@ -199,7 +199,7 @@ class AgreementSession:
         places = self.members.places(numbers)
         if places:
             now_ps = self.rank.shard.kernel.now_ps
-            self._go_on(agreement, agreement.learn(places), max(now_ps, knowledge_of(self.rank.mpi).busy_ps))
+            self._proceed(agreement, agreement.learn(places), max(now_ps, knowledge_of(self.rank.mpi).busy_ps))
 
     def revoke(self, cid: int) -> None:
         """Do nothing: agreements work on revoked communicators."""
@@ -222,7 +222,7 @@ class AgreementSession:
     def _since(self) -> dict[int, int]:
         return dict(zip(self.since[::2], self.since[1::2], strict=True))
 
-    def _go_on(self, agreement: _Protocol, outgoing: Sequence[tuple[int, _Packet]], at_ps: int) -> int:
+    def _proceed(self, agreement: _Protocol, outgoing: Sequence[tuple[int, _Packet]], at_ps: int) -> int:
         """Send packets one after the other, then complete or update the ranks that it waits for."""
         rank = self.rank
         fabric = rank.mpi.fabric
@@ -236,25 +236,25 @@ class AgreementSession:
             call, self.call = self.call, None
             if call is not None:
                 self.agreement = _decided(agreement.decision, agreement.known, call.algorithm)
-                self._pass_on(agreement.decision.failed)
+                self._notify_rank(agreement.decision.failed)
                 call.decided(agreement.decision, at_ps)
             return at_ps
         awaited = agreement.waiting_for()
-        self.since = tuple([each for place in awaited for each in (place, before.get(place, at_ps))])
+        self.since = tuple([each for index in awaited for each in (index, before.get(index, at_ps))])
         repair = self._repair()
         if repair.deaths.dead:
-            for place in awaited:
-                if place not in before:
-                    repair.detector.expect(rank, self.members.ranks[place], self, at_ps)
+            for index in awaited:
+                if index not in before:
+                    repair.detector.expect(rank, self.members.ranks[index], self, at_ps)
         return at_ps
 
-    def _pass_on(self, places: Iterable[int]) -> None:
+    def _notify_rank(self, places: Iterable[int]) -> None:
         """Notify the rank of failures learnt from packets, in an event.
 
         It cannot be done at once, because a call may be in progress.
         """
         ranks = self.members.ranks
-        numbers = [ranks[place] for place in sorted(places)]
+        numbers = [ranks[index] for index in sorted(places)]
         rank = self.rank
         if any(number not in knowledge_of(rank.mpi).known for number in numbers):
             rank.key += 1
@@ -291,7 +291,6 @@ class RepairCall(Operation):
     __slots__ = (
         "acked",
         "algorithm",
-        "before",
         "comm",
         "decision",
         "failed",
@@ -301,6 +300,7 @@ class RepairCall(Operation):
         "members",
         "name",
         "number",
+        "previous",
         "round",
         "session",
     )
@@ -323,14 +323,14 @@ class RepairCall(Operation):
         comm.box.drop_empty_tables()
         self.acked = self.members.places(comm.acknowledged_members())
         state = knowledge_of(comm.box)
-        self.before: RepairCall | None = next((call for call in state.called if call.comm.cid == comm.cid), None)
-        state.called = (*[call for call in state.called if call is not self.before], self)
-        if self.before is None:
-            self.number: int = _entered(state, comm.cid) + 1
+        self.previous: RepairCall | None = next((call for call in state.called if call.comm.cid == comm.cid), None)
+        state.called = (*[call for call in state.called if call is not self.previous], self)
+        if self.previous is None:
+            self.number: int = _last_entered(state, comm.cid) + 1
             fiber.clock_ps = self._begin(fiber.clock_ps)
         else:
-            self.number = self.before.number + 1
-            self.before.following = self
+            self.number = self.previous.number + 1
+            self.previous.following = self
 
     def describe(self) -> str:
         """Return a line for the deadlock report."""
@@ -343,9 +343,9 @@ class RepairCall(Operation):
         """The world ranks that it waits for."""
         call = self
         while call.session is None:
-            assert call.before is not None
-            call = call.before
-        return [call.members.ranks[place] for place in sorted(call.session.since[::2])]
+            assert call.previous is not None
+            call = call.previous
+        return [call.members.ranks[index] for index in sorted(call.session.since[::2])]
 
     def _begin(self, at_ps: int) -> int:
         """Enter the call; discard the sessions that can no longer be queried.
@@ -354,7 +354,7 @@ class RepairCall(Operation):
         """
         cid = self.comm.cid
         state = knowledge_of(self.comm.box)
-        self.before = None
+        self.previous = None
         for key in [key for key in state.sessions if key[0] == cid and key[1] < self.number - 1]:
             state.drop("sessions", key)
         return self._enter(at_ps)
@@ -398,7 +398,7 @@ class RepairCall(Operation):
         self._enter(at_ps)
 
 
-def _entered(state: Knowledge, cid: int) -> int:
+def _last_entered(state: Knowledge, cid: int) -> int:
     """Return the number of the last agreement entered, which is kept until the next but one."""
     return max([key[1] for key in state.sessions if key[0] == cid], default=0)
 
@@ -441,10 +441,10 @@ def check_agreed(call: RepairCall) -> None:
     """Raise the agreed error: a member is missing whose failure not all had acknowledged."""
     assert call.decision is not None
     if call.decision.error:
-        missing = sorted(call.members.ranks[place] for place in call.decision.missing)
+        missing = sorted(call.members.ranks[index] for index in call.decision.missing)
         who = f"rank{'s' * (len(missing) > 1)} {', '.join(map(str, missing))}"
-        whole = call.comm.fabric.shard.everyone
-        call.comm.fail(c.ERR_PROC_FAILED, f"{who} of {whole} did not take part; not all had acknowledged that")
+        everyone = call.comm.fabric.shard.everyone
+        call.comm.fail(c.ERR_PROC_FAILED, f"{who} of {everyone} did not take part; not all had acknowledged that")
 
 
 def begin_shrink(comm: Communicator, name: str) -> RepairCall:
@@ -455,7 +455,7 @@ def begin_shrink(comm: Communicator, name: str) -> RepairCall:
 def shrunk(call: RepairCall) -> Communicator:
     """Return the new communicator: the surviving members, in order."""
     comm, members = call.comm, call.members
-    failed = frozenset(members.ranks[place] for place in call.failed)
+    failed = frozenset(members.ranks[index] for index in call.failed)
     cid = derive_cid(comm.cid, "shrink", call.number, sorted(failed))
     if comm.local is None:
         context = comm.fabric.contexts.get((cid, -1))  # made once per shard: there may be many members

@@ -7,7 +7,7 @@ xSim's: the call costs nothing and sends nothing, and each member knows after on
 All members of a large communicator notify 2 log2 n others at about the same time. As one `Message` each, these take
 more memory than everything else that a rank has. But if the processor spends no time on them and all ranks are equally
 far apart, a sender's messages are one `_Fan`: they arrive one NIC time after the other, and only the next one is in the
-queue. Times, keys, events and the digest are those of individual messages (`_tell_each`).
+queue. Times, keys, events and the digest are those of individual messages (`_notify_each`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from xsim_py.mpi.transport.message import Message
 from xsim_py.mpi.transport.protocols import ControlHandler, LibraryPart
 from xsim_py.process.ranks import current
 
-from .broadcast import neighbours, next_place
+from .broadcast import neighbours, next_survivor
 from .deaths import end_operations
 from .knowledge import knowledge_of, members_of, revoked_error
 
@@ -35,7 +35,7 @@ _REVOKED = 2
 
 _SIZE_BYTES = 64
 
-News = tuple[int, Sequence[int], int]
+Notice = tuple[int, Sequence[int], int]
 """A communicator, its members, and the receiver's index among them."""
 
 
@@ -48,31 +48,31 @@ class _Fan:
         The sender: its world rank, and its index among the members.
     offsets : tuple of int
         Offsets of the receivers from `me`, in order; mostly one object for all ranks.
-    at : int
+    next_index : int
         The index of the next receiver.
     arrival_ps, key, gap_ps : int
         When the next message arrives, its event key, and the interval to the one after it.
     """
 
-    __slots__ = ("arrival_ps", "at", "cid", "gap_ps", "key", "me", "members", "offsets", "origin")
+    __slots__ = ("arrival_ps", "cid", "gap_ps", "key", "me", "members", "next_index", "offsets", "origin")
 
     def __init__(
         self,
         origin: int,
-        news: News,
+        notice: Notice,
         offsets: tuple[int, ...],
         gap_ps: int,
     ) -> None:
         self.origin = origin
-        self.cid, self.members, self.me = news
+        self.cid, self.members, self.me = notice
         self.offsets = offsets
         self.gap_ps = gap_ps
-        self.at = 0
+        self.next_index = 0
         self.arrival_ps = self.key = 0
 
     def dest(self) -> int:
         """Return the index of the next receiver among the members."""
-        return (self.me + self.offsets[self.at]) % len(self.members)
+        return (self.me + self.offsets[self.next_index]) % len(self.members)
 
 
 class Revocation(LibraryPart):
@@ -90,18 +90,18 @@ class Revocation(LibraryPart):
         self.fabric = fabric
         self.shard = fabric.shard
         self.algorithm = algorithm
-        self._here = self._comes  # one bound method for all fans
+        self._fan_handler = self._receive_fan  # one bound method for all fans
         self._offsets: dict[tuple[int, ...], tuple[int, ...]] = {}
         self._revoked: dict[frozenset[int], frozenset[int]] = {}
 
     def control(self) -> dict[int, ControlHandler]:
         """Return the handler of its control messages."""
-        bounced = self._tell_on if self.algorithm == "reliable_broadcast" else None
-        return {_REVOKED: ControlHandler("revocation", self._heard, bounced)}
+        bounced = self._forward if self.algorithm == "reliable_broadcast" else None
+        return {_REVOKED: ControlHandler("revocation", self._receive, bounced)}
 
     def events(self) -> dict[str, Callable[[Any], None]]:
         """Return the handlers of its events."""
-        return {"revoked": self._known, "fan": self._fan_from_elsewhere}
+        return {"revoked": self._learn_locally, "fan": self._begin_fan}
 
     def revoke(self, comm: Communicator) -> None:
         """Revoke a communicator (MPI_Comm_revoke).
@@ -115,24 +115,24 @@ class Revocation(LibraryPart):
             return
         members = members_of(comm)
         me = members.index(rank.number)
-        fiber.clock_ps = self._note(rank, (comm.cid, members, me), fiber.clock_ps, original=True)
+        fiber.clock_ps = self._record(rank, (comm.cid, members, me), fiber.clock_ps, original=True)
         rank.key += 1
         self.shard.kernel.post(self.shard.kernel.now_ps, rank.key, self._interrupt, (rank, comm.cid))
 
-    def _heard(self, rank: Rank, message: Message) -> None:
+    def _receive(self, rank: Rank, message: Message) -> None:
         self._accept(rank, message.note, message.arrival_ps + message.overhead_ps)
 
-    def _accept(self, rank: Rank, news: News, at_ps: int) -> None:
+    def _accept(self, rank: Rank, notice: Notice, at_ps: int) -> None:
         """Record a revocation at a rank, and end its pending operations, unless it already knows."""
         state = knowledge_of(rank.mpi or self.fabric.open(rank))
-        if news[0] not in state.revoked:
-            self._note(rank, news, at_ps, original=False)
-            self._interrupt((rank, news[0]))
+        if notice[0] not in state.revoked:
+            self._record(rank, notice, at_ps, original=False)
+            self._interrupt((rank, notice[0]))
 
-    def _note(self, rank: Rank, news: News, at_ps: int, *, original: bool) -> int:
+    def _record(self, rank: Rank, notice: Notice, at_ps: int, *, original: bool) -> int:
         """Record a revocation at a rank and notify others; return when the last message has left."""
         fabric = self.fabric
-        cid, members, _ = news
+        cid, members, _ = notice
         state = knowledge_of(rank.mpi)
         revoked = state.revoked | {cid}
         state.revoked = self._revoked.setdefault(revoked, revoked)
@@ -142,9 +142,9 @@ class Revocation(LibraryPart):
         if fabric.trace is not None:
             fabric.trace.mark(rank.number, now_ps, "revoked", f"a communicator of {len(members)} ranks")
         if self.algorithm != "local":
-            return self._tell(rank, news, at_ps)
+            return self._notify(rank, notice, at_ps)
         if original:
-            self._let_know(rank, news, at_ps)
+            self._notify_locally(rank, notice, at_ps)
         return at_ps
 
     def _interrupt(self, entry: tuple[Rank, int]) -> None:
@@ -156,109 +156,109 @@ class Revocation(LibraryPart):
             for session in list(knowledge_of(rank.mpi).sessions.values()):
                 session.revoke(cid)
 
-    def _tell(self, rank: Rank, news: News, at_ps: int) -> int:
-        _, members, me = news
+    def _notify(self, rank: Rank, notice: Notice, at_ps: int) -> int:
+        _, members, me = notice
         known = knowledge_of(rank.mpi).known
         size = len(members)
         places = range(size) if self.algorithm == "direct" else neighbours(me, members, known)
-        offsets = tuple([(place - me) % size for place in places if place != me and members[place] not in known])
+        offsets = tuple([(index - me) % size for index in places if index != me and members[index] not in known])
         fabric = self.fabric
         if fabric.equally_far and fabric.links is None and fabric.trace is None and len(offsets) > 1:
             link = fabric.link(rank.number, members[(me + offsets[0]) % size])
             cost = link.cost(_SIZE_BYTES)
             if not cost.send_ps and not cost.receive_ps and cost.busy_ps and at_ps <= self.shard.kernel.now_ps:
-                fan = _Fan(rank.number, news, self._offsets.setdefault(offsets, offsets), cost.busy_ps)
+                fan = _Fan(rank.number, notice, self._offsets.setdefault(offsets, offsets), cost.busy_ps)
                 self._fan_out(rank, fan, cost.wire_ps + cost.latency_ps)
                 return at_ps
-        return self._tell_each(rank, news, offsets, at_ps)
+        return self._notify_each(rank, notice, offsets, at_ps)
 
-    def _tell_each(self, rank: Rank, news: News, offsets: Sequence[int], at_ps: int) -> int:
+    def _notify_each(self, rank: Rank, notice: Notice, offsets: Sequence[int], at_ps: int) -> int:
         """Send the messages individually, where `_fan_out` is not possible."""
-        cid, members, me = news
+        cid, members, me = notice
         for offset in offsets:
-            place = (me + offset) % len(members)
-            at_ps = self.fabric.send_control(rank, members[place], _REVOKED, (cid, members, place), _SIZE_BYTES, at_ps)
+            index = (me + offset) % len(members)
+            at_ps = self.fabric.send_control(rank, members[index], _REVOKED, (cid, members, index), _SIZE_BYTES, at_ps)
         return at_ps
 
-    def _fan_out(self, rank: Rank, fan: _Fan, way_ps: int) -> None:
-        """Send all messages now, one after the other; they arrive `way_ps` after they have left."""
+    def _fan_out(self, rank: Rank, fan: _Fan, transit_ps: int) -> None:
+        """Send all messages now, one after the other; they arrive `transit_ps` after they have left."""
         shard, fabric = self.shard, self.fabric
         start_ps = occupy_nic(rank, shard.kernel.now_ps, len(fan.offsets) * fan.gap_ps)
         key = rank.key + 1
         rank.key += len(fan.offsets)
         dests = [fan.members[(fan.me + offset) % len(fan.members)] for offset in fan.offsets]
         fabric.count(rank.number, dests, _SIZE_BYTES)
-        begun = set()
-        for at, to in enumerate(dests):
+        started = set()
+        for index, to in enumerate(dests):
             owner = shard.number if shard.local(to) else shard.owner(to)
-            if owner not in begun:
-                begun.add(owner)
-                arrival_ps = start_ps + at * fan.gap_ps + way_ps
+            if owner not in started:
+                started.add(owner)
+                arrival_ps = start_ps + index * fan.gap_ps + transit_ps
                 if owner == shard.number:
-                    fan.at, fan.arrival_ps, fan.key = at, arrival_ps, key + at
-                    shard.kernel.post(arrival_ps, fan.key, self._here, fan)
+                    fan.next_index, fan.arrival_ps, fan.key = index, arrival_ps, key + index
+                    shard.kernel.post(arrival_ps, fan.key, self._fan_handler, fan)
                 else:
-                    news = fan.cid, fan.members, fan.me
-                    argument = fan.origin, news, fan.offsets, fan.gap_ps, at, arrival_ps, key + at
-                    shard.post_to(to, arrival_ps, key + at, "fan", argument)
+                    notice = fan.cid, fan.members, fan.me
+                    argument = fan.origin, notice, fan.offsets, fan.gap_ps, index, arrival_ps, key + index
+                    shard.post_to(to, arrival_ps, key + index, "fan", argument)
 
-    def _fan_from_elsewhere(self, argument: Any) -> None:
+    def _begin_fan(self, argument: Any) -> None:
         """Handle the first message from a rank in another shard to ranks of this one."""
-        origin, news, offsets, gap_ps, *state = argument
-        fan = _Fan(origin, news, self._offsets.setdefault(offsets, offsets), gap_ps)
-        fan.at, fan.arrival_ps, fan.key = state
-        self._comes(fan)
+        origin, notice, offsets, gap_ps, *state = argument
+        fan = _Fan(origin, notice, self._offsets.setdefault(offsets, offsets), gap_ps)
+        fan.next_index, fan.arrival_ps, fan.key = state
+        self._receive_fan(fan)
 
-    def _comes(self, fan: _Fan) -> None:
-        """Handle a fan's next message as `Fabric._deliver` and `_heard` do an individual one."""
+    def _receive_fan(self, fan: _Fan) -> None:
+        """Handle a fan's next message as `Fabric._deliver` and `_receive` do an individual one."""
         fabric = self.fabric
-        place = fan.dest()
+        index = fan.dest()
         now_ps = fan.arrival_ps
-        to: int = fan.members[place]
+        to: int = fan.members[index]
         rank = fabric.ranks[to - fabric.first]
-        if fabric.defer_for(rank, self._here, fan):
+        if fabric.defer_for(rank, self._fan_handler, fan):
             return
         fabric.digest += hash((now_ps, to, fan.origin, _REVOKED, _SIZE_BYTES, 0))
         self._post_next(fan)
         box = rank.mpi
-        news = fan.cid, fan.members, place
+        notice = fan.cid, fan.members, index
         if type(box) is ClosedMailbox:
-            fabric.take_control(Message.control(fan.origin, to, _REVOKED, news, _SIZE_BYTES, arrival_ps=now_ps))
+            fabric.take_control(Message.control(fan.origin, to, _REVOKED, notice, _SIZE_BYTES, arrival_ps=now_ps))
         elif box is None or box.knowledge is None or fan.cid not in box.knowledge.revoked:
-            self._accept(rank, news, now_ps)
+            self._accept(rank, notice, now_ps)
 
     def _post_next(self, fan: _Fan) -> None:
         """Post the event of the next message to a rank of this shard, if there is one."""
         shard = self.shard
         last = len(fan.offsets) - 1
-        while fan.at < last:
-            fan.at += 1
+        while fan.next_index < last:
+            fan.next_index += 1
             fan.arrival_ps += fan.gap_ps
             fan.key += 1
             if shard.local(fan.members[fan.dest()]):
-                shard.kernel.post(fan.arrival_ps, fan.key, self._here, fan)
+                shard.kernel.post(fan.arrival_ps, fan.key, self._fan_handler, fan)
                 return
 
-    def _tell_on(self, rank: Rank, to: int, news: News) -> None:
+    def _forward(self, rank: Rank, to: int, notice: Notice) -> None:
         """Notify the member after rank `to`, which had failed when the message arrived."""
-        cid, members, place = news
+        cid, members, index = notice
         me = members.index(rank.number)
-        dest = next_place(place, members, rank.mpi.knowledge.known, me=me)
+        dest = next_survivor(index, members, rank.mpi.knowledge.known, me=me)
         if dest != me:
             note = (cid, members, dest)
             self.fabric.send_control(rank, members[dest], _REVOKED, note, _SIZE_BYTES, self.shard.kernel.now_ps)
 
-    def _let_know(self, rank: Rank, news: News, at_ps: int) -> None:
+    def _notify_locally(self, rank: Rank, notice: Notice, at_ps: int) -> None:
         """Notify each member after its latency without a message (``local``)."""
-        cid, members, me = news
-        for place, number in enumerate(members):
-            if place != me:
+        cid, members, me = notice
+        for index, number in enumerate(members):
+            if index != me:
                 rank.key += 1
                 when_ps = at_ps + self.fabric.link(rank.number, number).latency_ps
-                self.shard.post_to(number, when_ps, rank.key, "revoked", (number, (cid, members, place)))
+                self.shard.post_to(number, when_ps, rank.key, "revoked", (number, (cid, members, index)))
 
-    def _known(self, entry: tuple[int, News]) -> None:
-        number, news = entry
+    def _learn_locally(self, entry: tuple[int, Notice]) -> None:
+        number, notice = entry
         rank = self.shard.rank(number)
-        if rank.exit_status is None and not self.fabric.defer_for(rank, self._known, entry):
-            self._accept(rank, news, self.shard.kernel.now_ps)
+        if rank.exit_status is None and not self.fabric.defer_for(rank, self._learn_locally, entry):
+            self._accept(rank, notice, self.shard.kernel.now_ps)

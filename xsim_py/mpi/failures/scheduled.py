@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
 
 
-def prepare(fabric: Fabric, met: Schedule, struck_inside: Collection[int]) -> None:
+def prepare(fabric: Fabric, schedule: Schedule, struck_inside: Collection[int]) -> None:
     """Schedule the failures, bit flips and hangs of a shard's ranks for one start of the job.
 
     This must precede the first event of any rank.
 
     Failures at a call are triggered by that call; `struck_inside` are the ranks that fail a delay after one.
     """
-    doom(fabric, met.timed)
-    may_be_doomed(fabric, struck_inside)
-    fabric.schedule_flips(met.flips)
-    fabric.schedule_hangs(met.hangs)
+    schedule_failures(fabric, schedule.timed)
+    allow_later_failures(fabric, struck_inside)
+    fabric.schedule_flips(schedule.flips)
+    fabric.schedule_hangs(schedule.hangs)
 
 
-def doom(fabric: Fabric, failures: Iterable[Any]) -> None:
+def schedule_failures(fabric: Fabric, failures: Iterable[Any]) -> None:
     """Kill ranks of a shard at the times of `failures` (rank, time, cause).
 
     A rank is killed before its other events at that time.
@@ -46,8 +46,8 @@ def doom(fabric: Fabric, failures: Iterable[Any]) -> None:
         shard.kernel.post(time_ps, number, kill, (rank, cause))
 
 
-def may_be_doomed(fabric: Fabric, numbers: Collection[int]) -> None:
-    """Let ranks that have not begun be stopped at a time that is set later (`doom_later`).
+def allow_later_failures(fabric: Fabric, numbers: Collection[int]) -> None:
+    """Let ranks that have not begun be stopped at a time that is set later (`schedule_failure_after`).
 
     Their collectives are simulated message by message: batched collectives must know the times of failures in advance.
     """
@@ -57,7 +57,7 @@ def may_be_doomed(fabric: Fabric, numbers: Collection[int]) -> None:
             stop_at(shard.rank(number), None)
 
 
-def doom_later(fiber: Fiber, cause: str, delay_ps: int) -> None:
+def schedule_failure_after(fiber: Fiber, cause: str, delay_ps: int) -> None:
     """Kill the rank of the running fiber after a delay from now by its clock."""
     rank, time_ps = fiber.rank, fiber.clock_ps + delay_ps
     if isinstance(rank.fiber, MortalFiber):

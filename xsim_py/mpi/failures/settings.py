@@ -28,8 +28,8 @@ def detector_settings(spec: Any, network: Network) -> DetectorSettings:
     ConfigError
         If the timeout is so short that a message, or the next heartbeat, may still be in flight.
     """
-    wanted = spec.mpi.detector
-    settings, least_ps, why = DETECTORS[wanted.type].settings(wanted, network.longest().latency_ps)
+    section = spec.mpi.detector
+    settings, least_ps, why = DETECTORS[section.type].settings(section, network.longest().latency_ps)
     if settings.timeout_ps < least_ps:
         shown, least = format_time(settings.timeout_ps, digits=None), format_time(least_ps, digits=None)
         raise spec.error(

@@ -32,12 +32,12 @@ class TimeoutDetector(Detector):
 
     def __init__(self, deaths: Deaths, settings: DetectorSettings) -> None:
         super().__init__(deaths, settings)
-        self._expiry: dict[int, Callable[[Any], None]] = {}  # `_expired` for each failed rank
+        self._handlers: dict[int, Callable[[Any], None]] = {}  # `_expired` for each failed rank
 
     @staticmethod
-    def settings(wanted: DetectorSpec, latency_ps: int) -> tuple[DetectorSettings, int, str]:
+    def settings(section: DetectorSpec, latency_ps: int) -> tuple[DetectorSettings, int, str]:
         """Return the settings; the default timeout is ten times the machine's longest latency."""
-        timeout_ps = _TIMES_LATENCY * latency_ps if wanted.timeout_ps is None else wanted.timeout_ps
+        timeout_ps = _TIMES_LATENCY * latency_ps if section.timeout_ps is None else section.timeout_ps
         return DetectorSettings("timeout", timeout_ps, 0), latency_ps, "the network's longest latency"
 
     def announced(self, rank: Rank, death: Death) -> None:
@@ -60,11 +60,11 @@ class TimeoutDetector(Detector):
         death = self.deaths.dead.get(number)
         if death is None:
             return
-        expiry = self._expiry.get(number)
-        if expiry is None:
-            expiry = self._expiry[number] = partial(self._expired, number)
+        handler = self._handlers.get(number)
+        if handler is None:
+            handler = self._handlers[number] = partial(self._expired, number)
         rank.key += 1
-        rank.shard.kernel.post(max(since_ps, death.time_ps) + self.timeout_ps, rank.key, expiry, waiting)
+        rank.shard.kernel.post(max(since_ps, death.time_ps) + self.timeout_ps, rank.key, handler, waiting)
 
     def _expired(self, number: int, waiting: Any) -> None:
         """Notify a rank of a failure if the operation or agreement still waits for the failed rank."""
@@ -75,7 +75,7 @@ class TimeoutDetector(Detector):
             rank.exit_status is None
             and not waiting.done
             and waiting.depends_on(number)
-            and not self.fabric.defer_for(rank, self._expiry[number], waiting)
+            and not self.fabric.defer_for(rank, self._handlers[number], waiting)
         ):
             self.deaths.learn(rank, (number,), "timeout")
 
@@ -84,26 +84,26 @@ class TimeoutDetector(Detector):
         state = fiber.rank.mpi.knowledge
         known = () if state is None else state.known
         latest_ps = fiber.clock_ps - self.timeout_ps
-        overdue = tuple(
+        detected = tuple(
             death.rank
             for death in self.deaths.dead.values()
             if max(since_ps, death.time_ps) <= latest_ps and death.rank not in known and depends_on(death.rank)
         )
-        if overdue:
+        if detected:
             rank = fiber.rank
             rank.key += 1
-            self.shard.kernel.post(fiber.clock_ps, rank.key, self._overdue, (fiber, overdue))
+            self.shard.kernel.post(fiber.clock_ps, rank.key, self._learn_by_polling, (fiber, detected))
             fiber.park(UNTIL)
             fiber.clock_ps = max(fiber.clock_ps, self.shard.kernel.now_ps)
 
-    def _overdue(self, entry: tuple[Fiber, tuple[int, ...]]) -> None:
+    def _learn_by_polling(self, entry: tuple[Fiber, tuple[int, ...]]) -> None:
         """Notify a rank of failures, and resume its polling fiber.
 
         This is an event, because other fibers are resumed, too.
         """
         fiber, numbers = entry
         rank = fiber.rank
-        if rank.exit_status is None and not self.fabric.defer_for(rank, self._overdue, entry):
+        if rank.exit_status is None and not self.fabric.defer_for(rank, self._learn_by_polling, entry):
             self.deaths.learn(rank, numbers, "timeout")
             fiber.resume()
 
