@@ -386,7 +386,7 @@ def _starts_table(attempts: Sequence[Attempt]) -> Table:
 def _worlds_table(attempts: Sequence[Attempt]) -> list[Table]:
     """Return the table of spawned ranks, or no table if there are none."""
     rows = [
-        (start, world.number, world.first, world.size, world.born_ps, world.parent, world.command)
+        (start, world.number, world.first, world.size, world.begin_ps, world.parent, world.command)
         for start, attempt in enumerate(attempts)
         for part in attempt.parts
         for world in part.worlds

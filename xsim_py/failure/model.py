@@ -176,16 +176,16 @@ class FailureModel:
         written_sites = {(site.rank, site.cause): str(site) for site in sites}
         return Schedule(timed, sites, injected | written_sites, flips, hangs)
 
-    def of_later(self, number: int, node: int, born_ps: int) -> Failure | None:
+    def of_later(self, number: int, node: int, begin_ps: int) -> Failure | None:
         """Return the failure of a spawned rank on a node, or None."""
         found: list[tuple[int, str]] = []
-        for time_ps, level, component, cause in self._one_by_one(born_ps):
+        for time_ps, level, component, cause in self._one_by_one(begin_ps):
             if self._components.of_later(level, number, node) == component:
                 found.append((time_ps, cause))
         for renewals in self._renewals:
             its = self._components.of_later(renewals.draw.per, number, node)
             if its is not None:
-                found.append((renewals.next_of_ps(its, born_ps), renewals.cause(its)))
+                found.append((renewals.next_of_ps(its, begin_ps), renewals.cause(its)))
         return Failure(number, *min(found)) if found else None
 
     def takes_node(self, node: int, time_ps: int) -> bool:

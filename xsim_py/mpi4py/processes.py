@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.dynamic.commands import SpawnCommand
-from xsim_py.mpi.dynamic.ports import check_port, meet
+from xsim_py.mpi.dynamic.ports import check_port, connect_groups
 from xsim_py.mpi.dynamic.spawn import spawn
 from xsim_py.mpi.errors import Exception
 

@@ -42,16 +42,16 @@ class SpawnCommand(NamedTuple):
 
         The hint ``soft`` is a list of ranges ``low:high:step`` (MPI 4.1, 11.8.4).
         """
-        said = self.info.get("soft")
-        if said is None:
+        hint = self.info.get("soft")
+        if hint is None:
             return (self.processes,)
         allowed: set[int] = set()
         try:
-            for part in said.split(","):
+            for part in hint.split(","):
                 low, high, step = [*map(int, part.split(":")), 1][:3] if ":" in part else (int(part), int(part), 1)
                 allowed.update(range(low, high + (1 if step > 0 else -1), step))
         except ValueError:
-            raise Refused(f"soft: expected numbers and ranges low:high:step, got {said}") from None
+            raise Refused(f"soft: expected numbers and ranges low:high:step, got {hint}") from None
         return {count for count in allowed if 0 <= count <= self.processes}
 
 
@@ -62,53 +62,53 @@ def program_for(command: SpawnCommand, start: str) -> Program:
     """
     from xsim_py.process.programs.command_line import program_of  # most programs spawn none
 
-    folder = os.path.join(start, command.info.get("wdir", ""))
-    if not os.path.isdir(folder):
-        raise Refused(f"{folder}: no such directory")
+    directory = os.path.join(start, command.info.get("wdir", ""))
+    if not os.path.isdir(directory):
+        raise Refused(f"{directory}: no such directory")
     path = command.info.get("path", "").split(":") if "path" in command.info else ()
     try:
-        return program_of(command.command, command.args, start=os.path.normpath(folder), path=path)
+        return program_of(command.command, command.args, start=os.path.normpath(directory), path=path)
     except ConfigError as problem:
         raise Refused(str(problem)) from None
 
 
-def take_places(
-    commands: Sequence[SpawnCommand], places: Universe, machine: Any
+def take_slots(
+    commands: Sequence[SpawnCommand], slots: Universe, machine: Any
 ) -> tuple[list[list[int]], list[list[int]]]:
     """Take slots for all commands, or for none.
 
     Returns
     -------
-    taken : list of list of int
+    nodes_by_command : list of list of int
         For each command the nodes of its processes.
     codes : list of list of int
         For each command an error code per requested process.
     """
-    taken: list[list[int]] = []
+    nodes_by_command: list[list[int]] = []
     codes = []
-    wanted = [command.allowed() for command in commands]  # before any slot is taken: it may raise Refused
-    for command, allowed in zip(commands, wanted, strict=True):
-        nodes = places.allocate(command.processes, _nodes(command, machine))
-        taken.append(nodes)
+    acceptable = [command.allowed() for command in commands]  # before any slot is taken: it may raise Refused
+    for command, allowed in zip(commands, acceptable, strict=True):
+        nodes = slots.allocate(command.processes, _nodes(command, machine))
+        nodes_by_command.append(nodes)
         count = max((count for count in allowed if count <= len(nodes)), default=-1)
         for node in nodes[max(count, 0) :]:
-            places.release(node)
+            slots.release(node)
         del nodes[max(count, 0) :]
         if count < 0:
-            for node in (node for each in taken for node in each):
-                places.release(node)
+            for node in (node for each in nodes_by_command for node in each):
+                slots.release(node)
             if "host" in command.info:
                 raise Refused(f"{command.info['host']} has no {command.processes} free places for {command}")
             more = f"give it more nodes, or a spawn.universe of more than {machine.universe:,}"
             raise Refused(f"the machine has no {command.processes} free places for {command}; {more}")
         codes.append([c.SUCCESS] * count + [c.ERR_SPAWN] * (command.processes - count))
-    return taken, codes
+    return nodes_by_command, codes
 
 
 def _nodes(command: SpawnCommand, machine: Any) -> list[int] | None:
     """Return the nodes that a command's hint ``host`` names; None if all are allowed."""
-    said = command.info.get("host")
-    if said is None:
+    hint = command.info.get("host")
+    if hint is None:
         return None
-    wanted = said.split(",")
-    return [node for node in range(machine.nodes) if machine.name_of(node) in wanted]
+    names = hint.split(",")
+    return [node for node in range(machine.nodes) if machine.name_of(node) in names]

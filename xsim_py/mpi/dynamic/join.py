@@ -16,7 +16,7 @@ _MAGIC = b"xsim-joi"
 _HELLO = struct.Struct("<8sqq")
 
 
-def join(alone: Communicator, fd: int) -> Communicator | None:
+def join(comm_self: Communicator, fd: int) -> Communicator | None:
     """Connect to the process at the other end of a socket, after waiting for its call.
 
     Each sends the other its rank and its time, so both know when they are connected: when the message of each would
@@ -24,7 +24,7 @@ def join(alone: Communicator, fd: int) -> Communicator | None:
 
     Parameters
     ----------
-    alone : Communicator
+    comm_self : Communicator
         The rank's COMM_SELF.
     fd : int
         A connected stream socket without data in flight.
@@ -35,23 +35,23 @@ def join(alone: Communicator, fd: int) -> Communicator | None:
         None if the other end is not a process of this run.
     """
     fiber = current.running()
-    box = alone.box
+    box = comm_self.box
     try:
-        ours = socket.socket(fileno=os.dup(fd))
+        sock = socket.socket(fileno=os.dup(fd))
     except OSError as problem:
         errors.fail(c.ERR_ARG, f"descriptor {fd}: {problem.strerror}")
-    with ours:
-        ours.setblocking(True)
+    with sock:
+        sock.setblocking(True)
         me = box.rank.number
-        ours.sendall(_HELLO.pack(_MAGIC, me, fiber.clock_ps))
-        said = b""
-        while len(said) < _HELLO.size and (more := ours.recv(_HELLO.size - len(said))):
-            said += more
-    if len(said) < _HELLO.size or not said.startswith(_MAGIC):
+        sock.sendall(_HELLO.pack(_MAGIC, me, fiber.clock_ps))
+        received = b""
+        while len(received) < _HELLO.size and (chunk := sock.recv(_HELLO.size - len(received))):
+            received += chunk
+    if len(received) < _HELLO.size or not received.startswith(_MAGIC):
         return None
-    _, other, clock_ps = _HELLO.unpack(said)
+    _, other, clock_ps = _HELLO.unpack(received)
     fiber.clock_ps = max(fiber.clock_ps, clock_ps + box.fabric.link(other, me).latency_ps)
-    met: dict[int, int] = box.of_process("joined", dict)
-    met[other] = met.get(other, 0) + 1
-    cid = derive_cid("join", min(me, other), max(me, other), met[other])
-    return make_inter(alone, cid, alone.ranks, range(other, other + 1))
+    joins: dict[int, int] = box.of_process("joined", dict)
+    joins[other] = joins.get(other, 0) + 1
+    cid = derive_cid("join", min(me, other), max(me, other), joins[other])
+    return make_inter(comm_self, cid, comm_self.ranks, range(other, other + 1))

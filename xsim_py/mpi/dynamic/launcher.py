@@ -21,7 +21,7 @@ from xsim_py.process.lifecycle import body, kill
 from xsim_py.process.ranks import current
 from xsim_py.process.ranks.private_state import change
 
-from .commands import Refused, SpawnCommand, program_for, take_places
+from .commands import Refused, SpawnCommand, program_for, take_slots
 
 if TYPE_CHECKING:
     from xsim_py.failure import FailureModel
@@ -47,7 +47,7 @@ class Startup(NamedTuple):
     per_process_ps: int
 
 
-class Order(NamedTuple):
+class SpawnOrder(NamedTuple):
     """The arguments of MPI_Comm_spawn.
 
     Attributes
@@ -74,7 +74,7 @@ class World(NamedTuple):
         Its number; world 0 has the initial ranks.
     first, size : int
         Its first rank in the whole run, and the number of its ranks.
-    born_ps : int
+    begin_ps : int
         When they begin.
     parent : int
         The root of the call.
@@ -85,7 +85,7 @@ class World(NamedTuple):
     number: int
     first: int
     size: int
-    born_ps: int
+    begin_ps: int
     parent: int
     command: str
 
@@ -95,7 +95,7 @@ class World(NamedTuple):
         return range(self.first, self.first + self.size)
 
 
-class Birth(NamedTuple):
+class SpawnNotice(NamedTuple):
     """An announcement of new processes to all shards.
 
     Attributes
@@ -107,13 +107,13 @@ class Birth(NamedTuple):
     """
 
     world: World
-    order: Order
+    order: SpawnOrder
     nodes: Sequence[int]
     homes: Sequence[int]
     commands: Sequence[int]
 
 
-class LauncherQuestion(NamedTuple):
+class LauncherQuery(NamedTuple):
     """A query to the launcher; the key identifies the waiting fiber for the answer.
 
     Attributes
@@ -186,7 +186,7 @@ class Launcher(LibraryPart):
         self.startup = startup
         self.start = start
         self.worlds: dict[int, World] = {}
-        self.services: dict[str, Callable[[LauncherQuestion], None]] = {"spawn": self._spawn}
+        self.services: dict[str, Callable[[LauncherQuery], None]] = {"spawn": self._spawn}
         self.forget: Callable[[int], None] = lambda number: None
         self.prepare: Callable[[list[int]], list[int]] = lambda homes: homes
         self.first_later = 0
@@ -200,7 +200,12 @@ class Launcher(LibraryPart):
 
     def events(self) -> dict[str, Callable[[Any], None]]:
         """Return the handlers of its events."""
-        return {"asked": self._asked, "told": self._told, "born": self._born, "gone": self._gone}
+        return {
+            "asked": self._receive_query,
+            "told": self._receive_reply,
+            "born": self._begin_world,
+            "gone": self._process_ended,
+        }
 
     def ask(self, what: str, argument: Any, awaited: str) -> Any:
         """Query the launcher from the running fiber and return the answer.
@@ -214,63 +219,63 @@ class Launcher(LibraryPart):
         waiting = self._waiting[rank.key] = _Waiting(fiber, awaited)
         asks: set[int] = rank.private("asks", set)
         asks.add(rank.key)
-        asked = LauncherQuestion(rank.number, rank.key, what, argument)
-        shard.post_to_first(fiber.clock_ps + self.startup.notice_ps, rank.key, "asked", asked)
+        query = LauncherQuery(rank.number, rank.key, what, argument)
+        shard.post_to_first(fiber.clock_ps + self.startup.notice_ps, rank.key, "asked", query)
         fiber.park(waiting)
         fiber.clock_ps = shard.kernel.now_ps
         return waiting.answer
 
-    def _asked(self, asked: LauncherQuestion) -> None:
+    def _receive_query(self, query: LauncherQuery) -> None:
         """Handle a query."""
-        asked = LauncherQuestion(*asked)
-        self.services[asked.what](asked)
+        query = LauncherQuery(*query)
+        self.services[query.what](query)
 
-    def answer(self, asked: LauncherQuestion, answer: Any, when_ps: int | None = None) -> None:
+    def answer(self, query: LauncherQuery, answer: Any, when_ps: int | None = None) -> None:
         """Answer a query, now or at a later time; the answer must be picklable."""
         when_ps = (self.shard.kernel.now_ps if when_ps is None else when_ps) + self.startup.notice_ps
-        self.shard.post_to(asked.rank, when_ps, asked.key, "told", (asked.key, answer))
+        self.shard.post_to(query.rank, when_ps, query.key, "told", (query.key, answer))
 
-    def _told(self, told: tuple[int, Any]) -> None:
+    def _receive_reply(self, reply: tuple[int, Any]) -> None:
         """Pass the answer to the fiber that waits for it."""
-        waiting = self._waiting.pop(told[0], None)
+        waiting = self._waiting.pop(reply[0], None)
         if waiting is None:
             return  # its process has ended, and this shard replaces it
-        waiting.answer = told[1]
+        waiting.answer = reply[1]
         rank = waiting.fiber.rank
-        rank.private("asks", set).discard(told[0])
+        rank.private("asks", set).discard(reply[0])
         if rank.exit_status is None:
             waiting.fiber.resume()
 
     # ------------------------------------------------------------------------------------------------- starting
 
-    def _spawn(self, asked: LauncherQuestion) -> None:
+    def _spawn(self, query: LauncherQuery) -> None:
         """Start processes; the querying rank gets the answer when they have begun."""
-        order = Order(*asked.argument)
+        order = SpawnOrder(*query.argument)
         now_ps = self.shard.kernel.now_ps
         notice_ps, base_ps, per_process_ps = self.startup
         try:
             for command in order.commands:
                 program_for(command, self.start)
-            taken, codes = take_places(order.commands, self._places(), self.fabric.settings.machine)
+            nodes_by_command, codes = take_slots(order.commands, self._slots(), self.fabric.settings.machine)
         except Refused as refusal:
-            self.answer(asked, str(refusal))
+            self.answer(query, str(refusal))
             return
-        nodes = [node for each in taken for node in each]
+        nodes = [node for each in nodes_by_command for node in each]
         self._busy_ps = max(now_ps, self._busy_ps) + base_ps + len(nodes) * per_process_ps
-        born_ps = self._busy_ps + notice_ps
+        begin_ps = self._busy_ps + notice_ps
         first, self._planned = self._planned, self._planned + len(nodes)
         if nodes:
-            said = " : ".join(str(command) for command in order.commands)
+            text = " : ".join(str(command) for command in order.commands)
             self._worlds += 1
-            world = World(self._worlds, first, len(nodes), born_ps, asked.rank, said)
-            homes = [self._home(node, number) for number, node in enumerate(nodes, first)]
+            world = World(self._worlds, first, len(nodes), begin_ps, query.rank, text)
+            homes = [self._shard_of(node, number) for number, node in enumerate(nodes, first)]
             homes = self.prepare(homes)
-            commands = [place for place, there in enumerate(taken) for _ in there]
-            birth = Birth(world, order, nodes, homes, commands)
-            self.shard.post_everywhere(born_ps, asked.key, "born", birth)
-        self.answer(asked, (first, len(nodes), [code for each in codes for code in each]), born_ps)
+            commands = [index for index, nodes_of_command in enumerate(nodes_by_command) for _ in nodes_of_command]
+            notice = SpawnNotice(world, order, nodes, homes, commands)
+            self.shard.post_everywhere(begin_ps, query.key, "born", notice)
+        self.answer(query, (first, len(nodes), [code for each in codes for code in each]), begin_ps)
 
-    def _places(self) -> Universe:
+    def _slots(self) -> Universe:
         """Return the slots of the machine.
 
         Those of failed processes are free if their nodes have not failed.
@@ -291,7 +296,7 @@ class Launcher(LibraryPart):
         """Record the failure of a process at a time; an event handler."""
         self._failed.append((number, time_ps))
 
-    def _home(self, node: int, number: int) -> int:
+    def _shard_of(self, node: int, number: int) -> int:
         """Return the shard of a spawned process: its node's, unless some are reserved for such."""
         shard = self.shard
         later = self.first_later
@@ -304,10 +309,10 @@ class Launcher(LibraryPart):
         lowest = 1 if later else 0
         return self._homes.get(node, lowest + node % (len(shard.blocks) - lowest))
 
-    def _born(self, birth: Birth) -> None:
+    def _begin_world(self, notice: SpawnNotice) -> None:
         """Start new processes; the same event in every shard."""
-        birth = Birth(World(*birth[0]), Order(*birth[1]), *birth[2:])
-        shard, fabric, world, order = self.shard, self.fabric, birth.world, birth.order
+        notice = SpawnNotice(World(*notice[0]), SpawnOrder(*notice[1]), *notice[2:])
+        shard, fabric, world, order = self.shard, self.fabric, notice.world, notice.order
         if shard.number != 0:
             shard.kernel.events -= 1
         if world.first < shard.population:
@@ -315,48 +320,48 @@ class Launcher(LibraryPart):
         shard.abort_delay_ps = self.startup.notice_ps
         cid = derive_cid(order.cid, "world")
         self.worlds[cid] = world
-        fabric.settings.machine.add_ranks(world.first, birth.nodes)
-        born = shard.add_ranks(birth.homes)
+        fabric.settings.machine.add_ranks(world.first, notice.nodes)
+        spawned = shard.add_ranks(notice.homes)
         fabric.ranks = shard.at
         fabric.uniform = self._network.uniform
-        fabric.tally.grow([rank.number for rank in born])
+        fabric.tally.grow([rank.number for rank in spawned])
         context = shared_context(fabric, cid, world.ranks)
         context.title = f"MPI_COMM_WORLD of world {world.number}"
-        for place, rank in enumerate(born, len(shard.ranks) - len(born)):
+        for index, rank in enumerate(spawned, len(shard.ranks) - len(spawned)):
             box = fabric.open(rank)
-            box.place = place
+            box.place = index
             box.world = Communicator(context, box)
-            box.private = {"birth": birth}
-            node = birth.nodes[rank.number - world.first]
-            fabric.digest += hash((world.born_ps, rank.number, node))
-            failure = None if self._failures is None else self._failures.of_later(rank.number, node, world.born_ps)
+            box.private = {"birth": notice}
+            node = notice.nodes[rank.number - world.first]
+            fabric.digest += hash((world.begin_ps, rank.number, node))
+            failure = None if self._failures is None else self._failures.of_later(rank.number, node, world.begin_ps)
             if failure is not None:
                 schedule_failures(fabric, [failure])
             if self._failures is not None:
                 allow_later_failures(fabric, self._failures.struck_inside & {rank.number})
         programs: dict[int, Program] = {}
-        for rank in born:
+        for rank in spawned:
             if shard.control.stop_reason:
                 return
             if shard.takes_over:
                 kill((rank, "its process has ended before the start", 1))
                 continue
-            which = birth.commands[rank.number - world.first]
+            which = notice.commands[rank.number - world.first]
             if which not in programs:
                 programs[which] = program_for(SpawnCommand(*order.commands[which]), self.start)
             if programs[which].start != self.start:
                 change(rank, "directory", self.start, programs[which].start)
             rank.fiber.start(body(programs[which]))
 
-    def _gone(self, number: int) -> None:
+    def _process_ended(self, number: int) -> None:
         """Handle the end of a process that was spawned or has a pending query: free its slot."""
         if number >= self.shard.initial:
-            self._places().release(self.fabric.settings.machine.node_of[number])
+            self._slots().release(self.fabric.settings.machine.node_of[number])
         self.forget(number)
 
 
-def birth_of(rank: Rank) -> Birth | None:
+def spawn_notice_of(rank: Rank) -> SpawnNotice | None:
     """Return how a rank was spawned; None for an initial rank."""
     box = rank.mpi
-    found: Birth | None = None if box is None or box.private is None else box.private.get("birth")
+    found: SpawnNotice | None = None if box is None or box.private is None else box.private.get("birth")
     return found

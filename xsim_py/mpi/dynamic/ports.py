@@ -17,7 +17,7 @@ from xsim_py.mpi.calls import Note, channel
 from xsim_py.mpi.comm import Communicator, derive_cid
 from xsim_py.mpi.management import broadcast, make_inter
 
-from .launcher import Launcher, LauncherQuestion
+from .launcher import Launcher, LauncherQuery
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,40 +38,40 @@ class Switchboard:
 
     def __init__(self, launcher: Launcher) -> None:
         self._launcher = launcher
-        self._waiting: dict[tuple[str, bool], deque[LauncherQuestion]] = {}
+        self._waiting: dict[tuple[str, bool], deque[LauncherQuery]] = {}
         self._names: dict[str, str] = {}
 
-    def services(self) -> dict[str, Callable[[LauncherQuestion], None]]:
+    def services(self) -> dict[str, Callable[[LauncherQuery], None]]:
         """Return the handler of each kind of query."""
-        return {"meet": self._meet, "publish": self._publish, "unpublish": self._unpublish, "lookup": self._lookup}
+        return {"meet": self._connect, "publish": self._publish, "unpublish": self._unpublish, "lookup": self._lookup}
 
-    def _meet(self, asked: LauncherQuestion) -> None:
+    def _connect(self, query: LauncherQuery) -> None:
         """Connect a rank at a port with the one that has waited longest on the other side."""
-        port, accepts, _ = asked.argument
+        port, accepts, _ = query.argument
         others = self._waiting.get((port, not accepts))
         if not others:
-            self._waiting.setdefault((port, accepts), deque()).append(asked)
+            self._waiting.setdefault((port, accepts), deque()).append(query)
             return
         other = others.popleft()
-        self._launcher.answer(asked, other.argument[2])
-        self._launcher.answer(other, asked.argument[2])
+        self._launcher.answer(query, other.argument[2])
+        self._launcher.answer(other, query.argument[2])
 
     def forget(self, number: int) -> None:
         """Drop the queries of a process that has ended."""
         for port, waiting in self._waiting.items():
-            self._waiting[port] = deque(asked for asked in waiting if asked.rank != number)
+            self._waiting[port] = deque(query for query in waiting if query.rank != number)
 
-    def _publish(self, asked: LauncherQuestion) -> None:
-        name, port = asked.argument
+    def _publish(self, query: LauncherQuery) -> None:
+        name, port = query.argument
         taken = name in self._names
         self._names.setdefault(name, port)
-        self._launcher.answer(asked, taken)
+        self._launcher.answer(query, taken)
 
-    def _unpublish(self, asked: LauncherQuestion) -> None:
-        self._launcher.answer(asked, self._names.pop(asked.argument, None))
+    def _unpublish(self, query: LauncherQuery) -> None:
+        self._launcher.answer(query, self._names.pop(query.argument, None))
 
-    def _lookup(self, asked: LauncherQuestion) -> None:
-        self._launcher.answer(asked, self._names.get(asked.argument))
+    def _lookup(self, query: LauncherQuery) -> None:
+        self._launcher.answer(query, self._names.get(query.argument))
 
 
 def open_port(box: Mailbox) -> str:
@@ -88,7 +88,7 @@ def check_port(port: str) -> None:
         errors.fail(c.ERR_PORT, f"unknown port {port!r}")
 
 
-def meet(comm: Communicator, port: str | None, root: int, *, accepts: bool) -> Communicator:
+def connect_groups(comm: Communicator, port: str | None, root: int, *, accepts: bool) -> Communicator:
     """Connect two groups (MPI_Comm_accept, MPI_Comm_connect).
 
     The root waits at the port, and broadcasts the other group to the members.
@@ -98,15 +98,15 @@ def meet(comm: Communicator, port: str | None, root: int, *, accepts: bool) -> C
         comm.fail(c.ERR_ROOT, f"root {root} is not in 0..{len(comm.ranks) - 1}")
     child = comm.next_child()
     ch = channel(comm, Note(f"Intracomm.{name}", root), check=False)
-    told = None
+    reply = None
     if comm.me == root:
         assert port is not None
         mine = struct.pack(f"<{len(comm.ranks) + 2}q", comm.cid, child, *comm.ranks)
-        told = comm.fabric.part(Launcher).ask("meet", (port, accepts, mine), f"Intracomm.{name}: a {other} at {port}")
-    told = broadcast(ch, told, root)
-    cid, other_child, *remote = struct.unpack(f"<{len(told) // 8}q", told)
-    sides = sorted([(comm.ranks[0], comm.cid, child), (remote[0], cid, other_child)])
-    return make_inter(comm, derive_cid("met", *sides), comm.ranks, tuple(remote))
+        reply = comm.fabric.part(Launcher).ask("meet", (port, accepts, mine), f"Intracomm.{name}: a {other} at {port}")
+    reply = broadcast(ch, reply, root)
+    cid, other_child, *remote = struct.unpack(f"<{len(reply) // 8}q", reply)
+    ends = sorted([(comm.ranks[0], comm.cid, child), (remote[0], cid, other_child)])
+    return make_inter(comm, derive_cid("met", *ends), comm.ranks, tuple(remote))
 
 
 def publish_name(box: Mailbox, name: str, port: str) -> None:

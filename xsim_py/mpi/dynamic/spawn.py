@@ -12,7 +12,7 @@ from xsim_py.mpi.comm import Communicator, derive_cid
 from xsim_py.mpi.management import broadcast, make_inter
 
 from .commands import SpawnCommand
-from .launcher import Launcher, Order, birth_of
+from .launcher import Launcher, SpawnOrder, spawn_notice_of
 
 
 def spawn(
@@ -43,20 +43,20 @@ def spawn(
         comm.fail(c.ERR_ROOT, f"root {root} is not in 0..{len(comm.ranks) - 1}")
     cid = derive_cid(comm.cid, "spawn", comm.next_child(), root)
     ch = channel(comm, Note(name, root), check=False)
-    told = None
+    reply = None
     if comm.me == root:
         assert commands is not None
-        order = Order(cid, comm.ranks, tuple(commands))
+        order = SpawnOrder(cid, comm.ranks, tuple(commands))
         answer = comm.fabric.part(Launcher).ask("spawn", order, f"{name}: the launcher")
         if isinstance(answer, str):
-            told = answer.encode()
+            reply = answer.encode()
         else:
             first, size, codes = answer
-            told = b"\0" + struct.pack(f"<{len(codes) + 2}q", first, size, *codes)
-    told = broadcast(ch, told, root)
-    if told[0]:
-        comm.fail(c.ERR_SPAWN, told.decode())
-    first, size, *codes = struct.unpack(f"<{len(told) // 8}q", told[1:])
+            reply = b"\0" + struct.pack(f"<{len(codes) + 2}q", first, size, *codes)
+    reply = broadcast(ch, reply, root)
+    if reply[0]:
+        comm.fail(c.ERR_SPAWN, reply.decode())
+    first, size, *codes = struct.unpack(f"<{len(reply) // 8}q", reply[1:])
     return make_inter(comm, cid, comm.ranks, range(first, first + size)), codes
 
 
@@ -65,12 +65,12 @@ def parent_of(world: Communicator) -> Communicator | None:
 
     It is None on an initial rank, and after it was freed.
     """
-    birth = birth_of(world.box.rank)
-    if birth is None:
+    notice = spawn_notice_of(world.box.rank)
+    if notice is None:
         return None
 
     def make() -> Communicator:
-        made = make_inter(world, birth.order.cid, world.ranks, birth.order.parents)
+        made = make_inter(world, notice.order.cid, world.ranks, notice.order.parents)
         made.name = "MPI_COMM_PARENT"
         return made
 
@@ -81,7 +81,7 @@ def parent_of(world: Communicator) -> Communicator | None:
 def app_number(comm: Communicator) -> int:
     """Return which of the commands of its start a rank runs."""
     number = comm.box.rank.number
-    birth = birth_of(comm.box.rank)
-    if birth is None:
+    notice = spawn_notice_of(comm.box.rank)
+    if notice is None:
         return bisect_right(comm.fabric.settings.firsts, number) - 1
-    return birth.commands[number - birth.world.first]
+    return notice.commands[number - notice.world.first]

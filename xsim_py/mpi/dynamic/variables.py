@@ -67,25 +67,25 @@ class Variables:
         self._first_ranks = range(ranks)
         self._local: dict[range, tuple[list[int], Counter[int]]] = {}
 
-    def of(self, asking: Rank) -> dict[str, str]:
+    def of(self, querying: Rank) -> dict[str, str]:
         """Return the variables of a rank."""
-        number = asking.number
-        worlds = asking.shard.fabric.part(Launcher).worlds.values()
+        number = querying.number
+        worlds = querying.shard.fabric.part(Launcher).worlds.values()
         later = (world.ranks for world in worlds if number in world.ranks)
         world = self._first_ranks if number in self._first_ranks else next(later)
-        here, counts = self._places(world)
-        rank, size, local = number - world.start, len(world), here[number - world.start]
+        on_node, counts = self._locations(world)
+        rank, size, local = number - world.start, len(world), on_node[number - world.start]
         local_size = counts[self._machine.node_of[number]]
         return launched(rank, size, local, local_size, universe=self._machine.universe, number=number)
 
-    def _places(self, world: range) -> tuple[list[int], Counter[int]]:
+    def _locations(self, world: range) -> tuple[list[int], Counter[int]]:
         """Return each rank's index on its node, and the number of ranks per node, in a world."""
         if world not in self._local:
             counts: Counter[int] = Counter()
-            here = []
+            on_node = []
             for number in world:
                 node = self._machine.node_of[number]
-                here.append(counts[node])
+                on_node.append(counts[node])
                 counts[node] += 1
-            self._local[world] = here, counts
+            self._local[world] = on_node, counts
         return self._local[world]
