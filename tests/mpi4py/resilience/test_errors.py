@@ -196,7 +196,7 @@ def test_the_mark_of_a_part_that_an_error_ends_has_an_end(monkeypatch):
     monkeypatch.setattr(alias.current, "running", lambda: SimpleNamespace(clock_ps=7))
     trace = SimpleNamespace(mark=lambda *mark: marks.append(mark))
     comm = SimpleNamespace(fabric=SimpleNamespace(trace=trace), box=SimpleNamespace(rank=SimpleNamespace(number=1)))
-    with pytest.raises(KeyboardInterrupt), alias.marked(comm, "repair"):  # type: ignore[arg-type]
+    with pytest.raises(KeyboardInterrupt), alias.traced_phase(comm, "repair"):  # type: ignore[arg-type]
         raise KeyboardInterrupt
     assert marks == [(1, 7, "begin", "repair"), (1, 7, "end", "repair")]
 

@@ -27,24 +27,24 @@ from xsim_py.process.ranks import current
 
 __all__ = [
     "Alias",
-    "Trouble",
+    "LocalError",
     "adopt",
     "agree",
     "alias_of",
-    "attempted",
+    "attempt_call",
     "drop_alias",
     "give_up",
     "is_about_failures",
     "is_failure",
-    "marked",
     "not_covered",
-    "raise_to",
+    "raise_on",
     "report",
+    "run_attempt",
     "settings",
     "shrink",
-    "tried",
-    "twin",
+    "traced_phase",
     "until_agreed",
+    "with_same_members",
 ]
 
 R = TypeVar("R")
@@ -81,15 +81,15 @@ class Alias:
         self.outer = outer
         self.report_name = ReportName(outer)
         self.hierarchy: Any = None
-        self._take(twin(outer, "legio") if inner is None else inner)
+        self._set_inner(with_same_members(outer, "legio") if inner is None else inner)
 
-    def _take(self, inner: Communicator) -> None:
+    def _set_inner(self, inner: Communicator) -> None:
         """Set the inner communicator of the next attempt."""
         self.inner = inner
         inner.context.replaces = self.outer.context
         self.report_name.apply_to(inner)
 
-    def guise_named(self, name: str) -> ReportName:
+    def guise_for(self, name: str) -> ReportName:
         """Return the name in reports of a window or file over the inner communicator.
 
         Reports show the program's ranks.
@@ -99,22 +99,22 @@ class Alias:
         shown.name = name
         return ReportName(shown)
 
-    def place(self, rank: int, within: Communicator | None = None) -> int | None:
+    def place(self, rank: int, communicator: Communicator | None = None) -> int | None:
         """Return the inner rank of a rank of the program's, or None if it has failed.
 
-        `within` replaces the inner communicator. An invalid rank is returned unchanged, so that the call reports it.
+        `communicator` replaces the inner one. An invalid rank is returned unchanged, so that the call reports it.
         """
         ranks = self.outer.context.ranks
         if not 0 <= rank < len(ranks):
             return rank
-        place = (within or self.inner).context.place(ranks[rank])
+        place = (communicator or self.inner).context.place(ranks[rank])
         return None if place < 0 else place
 
-    def together(
+    def run_collective(
         self,
-        act: Callable[[Communicator], R | Trouble],
+        act: Callable[[Communicator], R | LocalError],
         *,
-        again: Callable[[], object] | None = None,
+        restore: Callable[[], object] | None = None,
         begun: Callable[[], object] | None = None,
         name: str = "",
     ) -> R | None:
@@ -125,7 +125,7 @@ class Alias:
         act : callable
             Takes the inner communicator. An error that it raises after it has begun to communicate is raised after the
             agreement, an earlier one at once.
-        again : callable, optional
+        restore : callable, optional
             Restores what a failed attempt may have changed.
         begun : callable, optional
             Returns a different value once it may have sent by other means than the inner communicator.
@@ -138,15 +138,15 @@ class Alias:
             The result of `act`; None if the program's error handler has dealt with an error.
         """
 
-        def attempt() -> R | Trouble:
+        def attempt() -> R | LocalError:
             inner = self.prepared()
-            return attempted(
+            return run_attempt(
                 lambda: act(inner), lambda: (inner.collectives, inner.children, None if begun is None else begun())
             )
 
-        return until_agreed(self.outer, attempt, lambda well: self.agree(well)[0], again, name)
+        return until_agreed(self.outer, attempt, lambda success: self.agree(success)[0], restore, name)
 
-    def settle(self) -> None:
+    def await_agreement(self) -> None:
         """Wait for the agreement on a call that this rank has left by an exception, if there is one."""
         unsettled = _unsettled().pop(self.outer, None)
         if unsettled is not None:
@@ -157,21 +157,21 @@ class Alias:
         self.inner.preference = self.outer.preference
         return self.inner
 
-    def agree(self, well: bool, also: bool = True) -> tuple[bool, bool]:
+    def agree(self, success: bool, also: bool = True) -> tuple[bool, bool]:
         """Return whether the attempt succeeded on all ranks, and the survivors' AND of `also`.
 
         If it did not succeed, the inner communicator is shrunk.
         """
-        agreed = agree(self.inner, well, also)
+        agreed = agree(self.inner, success, also)
         if agreed[0]:
             self.report_name.done(self.inner)
         else:
-            with marked(self.outer, "repair"):
-                self._take(shrink(self.inner))
+            with traced_phase(self.outer, "repair"):
+                self._set_inner(shrink(self.inner))
         return agreed
 
 
-class Trouble:
+class LocalError:
     """The result of an attempt with an error other than a failure, after it has communicated.
 
     The other ranks continue.
@@ -181,7 +181,7 @@ class Trouble:
         self.error = error
 
 
-def attempted(body: Callable[[], R], begun: Callable[[], object]) -> R | Trouble:
+def run_attempt(body: Callable[[], R], begun: Callable[[], object]) -> R | LocalError:
     """Return the result of part of an attempt, or its error if that concerns only this process.
 
     Such an error is raised after the agreement, in which the other processes wait for this one.
@@ -198,22 +198,22 @@ def attempted(body: Callable[[], R], begun: Callable[[], object]) -> R | Trouble
     except Exception as error:
         if is_about_failures(error) or begun() == before:
             raise
-        return Trouble(error)
+        return LocalError(error)
 
 
 def until_agreed(
     outer: Communicator,
-    act: Callable[[], R | Trouble],
+    act: Callable[[], R | LocalError],
     agreed: Callable[[bool], bool],
-    again: Callable[[], object] | None,
+    restore: Callable[[], object] | None,
     name: str = "",
 ) -> R | None:
-    """Repeat attempts until all agree that one succeeded; see `Alias.together`.
+    """Repeat attempts until all agree that one succeeded; see `Alias.run_collective`.
 
     Parameters
     ----------
     act : callable
-        Its `Trouble` is raised after the agreement; an error that it raises, at once.
+        Its `LocalError` is raised after the agreement; an error that it raises, at once.
     agreed : callable
         Takes whether the attempt succeeded here, returns whether it did on all ranks, and repairs if not.
     name : str, optional
@@ -223,18 +223,20 @@ def until_agreed(
         until its next call here.
     """
     alias = alias_of(outer)
-    alias.settle()
-    result: R | Trouble
+    alias.await_agreement()
+    result: R | LocalError
     try:
-        result = _agreed_on(_attempt(act), act, agreed, again, leaves=bool(name))
-        if name and isinstance(result, Trouble):
-            said = f"{name}, left by {type(result.error).__name__}"
-            _unsettled()[outer] = calls.begin(said, lambda: _agreed_on(result, act, agreed, again, leaves=False))
+        result = _repeat_until_agreed(_attempt(act), act, agreed, restore, return_local_errors=bool(name))
+        if name and isinstance(result, LocalError):
+            text = f"{name}, left by {type(result.error).__name__}"
+            _unsettled()[outer] = calls.begin(
+                text, lambda: _repeat_until_agreed(result, act, agreed, restore, return_local_errors=False)
+            )
     except errors.Exception as error:
-        result = Trouble(error)
-    if not isinstance(result, Trouble):
+        result = LocalError(error)
+    if not isinstance(result, LocalError):
         return result
-    raise_to(outer, result.error)
+    raise_on(outer, result.error)
     return None
 
 
@@ -248,32 +250,32 @@ def _attempt(act: Callable[[], R]) -> R:
         return _FAILED  # type: ignore[no-any-return]
 
 
-def _agreed_on(
+def _repeat_until_agreed(
     result: R,
     act: Callable[[], R],
     agreed: Callable[[bool], bool],
-    again: Callable[[], object] | None,
+    restore: Callable[[], object] | None,
     *,
-    leaves: bool,
+    return_local_errors: bool,
 ) -> R:
     """Return the result of the first attempt that all agree succeeded, this one or a later one.
 
-    With `leaves` a `Trouble` is returned without an agreement.
+    With `return_local_errors` a `LocalError` is returned without an agreement.
     """
-    while not (leaves and isinstance(result, Trouble)) and not agreed(result is not _FAILED):
-        if again is not None:
-            again()
+    while not (return_local_errors and isinstance(result, LocalError)) and not agreed(result is not _FAILED):
+        if restore is not None:
+            restore()
         result = _attempt(act)
     return result
 
 
-def agree(comm: Communicator, well: bool, also: bool) -> tuple[bool, bool]:
+def agree(comm: Communicator, success: bool, also: bool) -> tuple[bool, bool]:
     """Return True if all succeeded and none is missing, and True if all passed `also`.
 
     All members get the same answers.
     """
     forget_frames()
-    call = repair.begin_agree(comm, well | also << 1, "Comm.Agree")
+    call = repair.begin_agree(comm, success | also << 1, "Comm.Agree")
     complete(call)
     assert call.decision is not None
     flag = repair.agreed_flag(call)
@@ -285,19 +287,19 @@ def shrink(comm: Communicator) -> Communicator:
     forget_frames()
     call = repair.begin_shrink(comm, "Comm.Shrink")
     complete(call)
-    made = repair.shrunk(call)
-    made.name = comm.name
-    made.report_name = comm.report_name
-    made.context.replaces = comm.context.replaces
-    return made
+    created = repair.shrunk(call)
+    created.name = comm.name
+    created.report_name = comm.report_name
+    created.context.replaces = comm.context.replaces
+    return created
 
 
-def twin(comm: Communicator, why: str) -> Communicator:
+def with_same_members(comm: Communicator, why: str) -> Communicator:
     """Return a communicator of the same members, at no cost: all of them know its number."""
     context = shared_context(comm.fabric, derive_cid(comm.cid, why), comm.context.ranks)
-    made = Communicator(context, comm.box, me=comm.me)
-    made.name = comm.label()
-    return made
+    created = Communicator(context, comm.box, me=comm.me)
+    created.name = comm.label()
+    return created
 
 
 def _aliases() -> dict[Communicator, Alias]:
@@ -345,7 +347,7 @@ def is_about_failures(error: Exception) -> bool:
     return isinstance(error, errors.Exception) and error._is_about_failures
 
 
-def raise_to(comm: Communicator, error: Exception) -> None:
+def raise_on(comm: Communicator, error: Exception) -> None:
     """Raise an error on a communicator of the program, unless its error handler deals with it."""
     if isinstance(error, errors.Exception):
         error._reported = False
@@ -362,16 +364,18 @@ def give_up(comm: Communicator, how: str, name: str, why: str) -> None:
     how : str
         ``skip``: nothing; ``stop``: this process gets SIGINT; ``raise``: the call raises MPI_ERR_PROC_FAILED.
     """
-    said = f"{name} on {comm.label()}: {why}"
+    text = f"{name} on {comm.label()}: {why}"
     if how == "raise":
-        raise_to(comm, errors.error(c.ERR_PROC_FAILED, said))
+        raise_on(comm, errors.error(c.ERR_PROC_FAILED, text))
     elif how == "stop":
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            raise KeyboardInterrupt(said)  # as that handler, with a reason
+            raise KeyboardInterrupt(text)  # as that handler, with a reason
         signal.raise_signal(signal.SIGINT)
 
 
-def tried(comm: Communicator, function: Callable[..., R], *args: Any) -> tuple[R | None, errors.Exception | None]:
+def attempt_call(
+    comm: Communicator, function: Callable[..., R], *args: Any
+) -> tuple[R | None, errors.Exception | None]:
     """Call a function whose errors on `comm` bypass the program's error handlers.
 
     Returns
@@ -379,7 +383,7 @@ def tried(comm: Communicator, function: Callable[..., R], *args: Any) -> tuple[R
     tuple
         Its result, or the MPI error that it has raised.
     """
-    pairs, mine = _in_trial(), (current.fiber, comm)
+    pairs, mine = _attempted_calls(), (current.fiber, comm)
     pairs.append(mine)
     try:
         return function(*args), None
@@ -390,12 +394,12 @@ def tried(comm: Communicator, function: Callable[..., R], *args: Any) -> tuple[R
 
 
 def report(self: Communicator, error: errors.Exception) -> bool:
-    """Pass an error to the program's handler, unless `tried` returns it."""
-    return (current.fiber, self.outer or self) not in _in_trial() and _report(self, error)
+    """Pass an error to the program's handler, unless `attempt_call` returns it."""
+    return (current.fiber, self.outer or self) not in _attempted_calls() and _report(self, error)
 
 
-def _in_trial() -> list[tuple[Any, Communicator]]:
-    """Return fiber and communicator of the running rank's calls of `tried`, one per thread."""
+def _attempted_calls() -> list[tuple[Any, Communicator]]:
+    """Return fiber and communicator of the running rank's calls of `attempt_call`, one per thread."""
     found: list[tuple[Any, Communicator]] = of_process("in trial", list)
     return found
 
@@ -409,7 +413,7 @@ def not_covered(name: str) -> NoReturn:
 
 
 @contextmanager
-def marked(comm: Communicator, what: str) -> Iterator[None]:
+def traced_phase(comm: Communicator, what: str) -> Iterator[None]:
     """Mark the begin and end of a part of a call in the trace, for `xsim_py.report.phases`."""
     trace, rank = comm.fabric.trace, comm.box.rank.number
     if trace is not None:

@@ -13,7 +13,7 @@ from xsim_py.mpi4py.bufspec import is_in_place, receiver
 from . import alias as layer
 from .alias import Alias, give_up
 
-__all__ = ["NO_ROOT", "ROOTED", "check_root", "undoing", "without_root"]
+__all__ = ["NO_ROOT", "ROOTED", "check_root", "undo_in_place", "without_root"]
 
 ROOTED: Final = {
     "Bcast": "broadcast",
@@ -48,7 +48,7 @@ def without_root(alias: Alias, operation: str, name: str, args: tuple[Any, ...])
     return args[0] if operation == "bcast" else None
 
 
-def undoing(operation: str, args: tuple[Any, ...]) -> Callable[[], object] | None:
+def undo_in_place(operation: str, args: tuple[Any, ...]) -> Callable[[], object] | None:
     """Return a function that restores an in-place operand after a failed attempt, or None."""
     if operation not in _IN_PLACE:
         return None

@@ -92,9 +92,9 @@ def scatter(
     algorithm = algorithm_for(ch, "scatter", size_bytes)
 
     def body() -> None:
-        taken = algorithm(ch, parts, root)
+        received = algorithm(ch, parts, root)
         if target is not None:
-            target.unpack(taken)
+            target.unpack(received)
 
     return 0 if parts is None else sum(map(len, parts)), body, ch
 
@@ -120,11 +120,11 @@ def gather_objects(inner: Communicator, name: str, whole: Communicator, shift: b
     return size_bytes, spread, ch
 
 
-def scatter_objects(inner: Communicator, name: str, whole: Communicator, shift: bool, given: Any, root: int) -> Plan:
+def scatter_objects(inner: Communicator, name: str, whole: Communicator, shift: bool, objs: Any, root: int) -> Plan:
     """Plan a scatter of a list with an object for each original member."""
-    if root == inner.me and inner.context.size < whole.context.size and given is not None:
-        every = list(given)
+    if root == inner.me and inner.context.size < whole.context.size and objs is not None:
+        every = list(objs)
         if len(every) != whole.context.size:
             raise ValueError(f"expecting {whole.context.size} items, got {len(every)}")
-        given = [every[place] for place in places_of(whole, inner, shift)]
-    return objects.scatter(inner, name, given, root)
+        objs = [every[place] for place in places_of(whole, inner, shift)]
+    return objects.scatter(inner, name, objs, root)

@@ -19,9 +19,9 @@ from xsim_py.process.ranks.patches import Patches
 from . import alias as layer
 from . import blocks, hierarchy
 from .alias import Alias, alias_of, is_about_failures, not_covered
-from .attempts import NO_ROOT, ROOTED, check_root, undoing, without_root
+from .attempts import NO_ROOT, ROOTED, check_root, undo_in_place, without_root
 
-__all__ = ["install_collectives", "once"]
+__all__ = ["install_collectives", "run_once"]
 
 _BLOCKS: Final[dict[str, Callable[..., Plan]]] = {
     "Gather": blocks.gather,
@@ -34,7 +34,7 @@ _ON_DUPLICATES: Final = ("reduce", "allreduce", "scan")
 _real_run = collective_calls.run
 
 
-def once(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> Any:
+def run_once(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> Any:
     """Make one attempt of a collective call, like `collective_calls.run` without the layer."""
     fiber: Any = current.fiber
     start_ps = fiber.clock_ps
@@ -57,8 +57,8 @@ def run(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) ->
             return _real_run(comm, plan, name, *args)
         not_covered(name if comm.local is None else f"{name} on an intercommunicator")
     alias = alias_of(comm)
-    alias.settle()  # it uses the root of the previous call
-    if operation in _ON_DUPLICATES and comm.object_context is None and current_options().fast_reduce:
+    alias.await_agreement()  # it uses the root of the previous call
+    if operation in _ON_DUPLICATES and comm.object_context is None and taken().fast_reduce:
         _duplicate_below(alias, name)
     if layer.settings.group is not None and operation in hierarchy.OPERATIONS:
         result = hierarchy.run(alias, layer.settings.group, plan, name, operation, args)
@@ -70,7 +70,7 @@ def run(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) ->
 def _duplicate_below(alias: Alias, name: str) -> None:
     """Make the duplicate that mpi4py needs for reductions of objects; it is not a call."""
     alias.outer.object_context = ObjectContext()
-    alias.together(lambda inner: manage.agree_on_duplicate(inner, name))
+    alias.run_collective(lambda inner: manage.agree_on_duplicate(inner, name))
     alias.report_name.counted -= 1
     alias.report_name.apply_to(alias.inner)
 
@@ -78,26 +78,26 @@ def _duplicate_below(alias: Alias, name: str) -> None:
 def _flat(alias: Alias, plan: Callable[..., Plan], name: str, operation: str, args: tuple[Any, ...]) -> Any:
     option = ROOTED.get(operation)
     alias.report_name.root = None if option is None else args[-1]
-    plan = partial(_planned, alias, operation, plan)
+    plan = partial(_inner_plan, alias, operation, plan)
 
     def act(inner: Communicator) -> Any:
         if option is None:
-            return once(inner, plan, name, *args)
+            return run_once(inner, plan, name, *args)
         check_root(alias.outer, args[-1])
         place = alias.place(args[-1])
-        return NO_ROOT if place is None else once(inner, plan, name, *args[:-1], place)
+        return NO_ROOT if place is None else run_once(inner, plan, name, *args[:-1], place)
 
-    return alias.together(act, again=undoing(operation, args), name=name)
+    return alias.run_collective(act, restore=undo_in_place(operation, args), name=name)
 
 
-def _planned(alias: Alias, operation: str, plan: Callable[..., Plan], comm: Communicator, *args: Any) -> Plan:
+def _inner_plan(alias: Alias, operation: str, plan: Callable[..., Plan], comm: Communicator, *args: Any) -> Plan:
     """Return the plan of a call on the inner communicator."""
-    shifting = _BLOCKS.get(operation)
-    if shifting is None:
+    block_plan = _BLOCKS.get(operation)
+    if block_plan is None:
         return plan(comm, *args)
     name, *rest = args if operation.islower() else (args[0], *args[2:])  # without the form of the operation
     shift = layer.settings.gather_shift if "ather" in operation else layer.settings.scatter_shift
-    return shifting(comm, name, alias.outer, shift, *rest)
+    return block_plan(comm, name, alias.outer, shift, *rest)
 
 
 def _refuse(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> NoReturn:

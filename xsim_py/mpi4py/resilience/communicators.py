@@ -18,7 +18,7 @@ from xsim_py.mpi4py.management import Management
 from xsim_py.mpi4py.plain_arguments import converting
 from xsim_py.process.ranks.patches import Patches
 
-from .alias import adopt, alias_of, drop_alias, is_about_failures, not_covered, raise_to, tried
+from .alias import adopt, alias_of, attempt_call, drop_alias, is_about_failures, not_covered, raise_on
 
 __all__ = ["install_communicators"]
 
@@ -34,10 +34,10 @@ def _check_intra(comm: Communicator, name: str) -> Communicator:
 def dup(self: Any, info: Info | None = None) -> Any:
     """Make another alias of the same members, including failed ones."""
     comm = _check_intra(self._comm(), "Comm.Dup")
-    made = alias_of(comm).together(manage.duplicate)
-    assert made is not None
-    context = shared_context(comm.fabric, derive_cid(made.cid, "alias"), comm.context.ranks)
-    return self._duplicate(adopt(Communicator(context, comm.box, me=comm.me), made), info)
+    created = alias_of(comm).run_collective(manage.duplicate)
+    assert created is not None
+    context = shared_context(comm.fabric, derive_cid(created.cid, "alias"), comm.context.ranks)
+    return self._duplicate(adopt(Communicator(context, comm.box, me=comm.me), created), info)
 
 
 def split(self: Any, color: int = 0, key: int = 0) -> Any:
@@ -45,8 +45,8 @@ def split(self: Any, color: int = 0, key: int = 0) -> Any:
     comm = _check_intra(self._comm(), "Comm.Split")
     if color < 0 and color != c.UNDEFINED:
         comm.fail(c.ERR_ARG, f"color {color} is negative")
-    made = alias_of(comm).together(lambda inner: manage.split(inner, color, key))
-    return self._new(made, self._plain_class())
+    created = alias_of(comm).run_collective(lambda inner: manage.split(inner, color, key))
+    return self._new(created, self._plain())
 
 
 def split_type(self: Any, split_type: int, key: int = 0, info: Info = INFO_NULL) -> Any:
@@ -54,10 +54,10 @@ def split_type(self: Any, split_type: int, key: int = 0, info: Info = INFO_NULL)
     comm = _check_intra(self._comm(), "Comm.Split_type")
 
     def act(inner: Communicator) -> Communicator | None:
-        made = _split_type(self._plain_class()._make(inner), split_type, key, info)
-        return made._comm() if made else None
+        created = _split_type(self._plain()._make(inner), split_type, key, info)
+        return created._comm() if created else None
 
-    return self._new(alias_of(comm).together(act), self._plain_class())
+    return self._new(alias_of(comm).run_collective(act), self._plain())
 
 
 def create(self: Any, group: Group) -> Any:
@@ -72,7 +72,7 @@ def create(self: Any, group: Group) -> Any:
             return None
         return manage.create(inner, alive)
 
-    return self._new(alias_of(comm).together(act), self._plain_class())
+    return self._new(alias_of(comm).run_collective(act), self._plain())
 
 
 def free(self: Any) -> None:
@@ -89,11 +89,11 @@ def disconnect(self: Any) -> None:
     """
     comm = self._comm()
     if comm.local is not None:
-        _, error = tried(comm, manage.agree, comm, "Comm.Disconnect")
+        _, error = attempt_call(comm, manage.agree, comm, "Comm.Disconnect")
         if error is not None and not is_about_failures(error):
-            raise_to(comm, error)
+            raise_on(comm, error)
     elif not self._is_predefined():
-        alias_of(comm).together(lambda inner: manage.agree(inner, "Comm.Disconnect"))
+        alias_of(comm).run_collective(lambda inner: manage.agree(inner, "Comm.Disconnect"))
     self.Free()
 
 

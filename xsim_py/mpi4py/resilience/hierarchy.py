@@ -33,8 +33,8 @@ from xsim_py.mpi4py.pickling import dump, load
 from xsim_py.process.output.tracebacks import forget_frames
 from xsim_py.process.ranks import current
 
-from .alias import Alias, Trouble, attempted, marked, shrink, twin, until_agreed
-from .attempts import NO_ROOT, ROOTED, check_root, undoing
+from .alias import Alias, LocalError, run_attempt, shrink, traced_phase, until_agreed, with_same_members
+from .attempts import NO_ROOT, ROOTED, check_root, undo_in_place
 
 __all__ = ["OPERATIONS", "Hierarchy", "run"]
 
@@ -84,11 +84,11 @@ class Hierarchy:
         self.outer = alias.outer
         self.size = size
         self.report_name = _Level(alias)
-        self.whole = twin(self.outer, "legio whole")
+        self.whole = with_same_members(self.outer, "legio whole")
         self.dead: frozenset[int] = frozenset()
         self.repairs = 0
-        self.local = self._made("local", self._block(self._number(self.outer.me)))
-        self.masters = self._of_masters()
+        self.local = self._create("local", self._block(self._number(self.outer.me)))
+        self.masters = self._create_masters()
 
     def _number(self, rank: int) -> int:
         return rank // self.size
@@ -100,23 +100,23 @@ class Hierarchy:
         """Return the first survivor of a rank's block, or -1."""
         return next((place for place in self._block(self._number(rank)) if place not in self.dead), -1)
 
-    def _of_masters(self) -> Communicator | None:
+    def _create_masters(self) -> Communicator | None:
         me = self.outer.me
         if self.master_of(me) != me:
             return None
-        firsts = [self.master_of(first) for first in range(0, self.outer.context.size, self.size)]
-        return self._made("masters", [place for place in firsts if place >= 0])
+        masters = [self.master_of(first) for first in range(0, self.outer.context.size, self.size)]
+        return self._create("masters", [place for place in masters if place >= 0])
 
-    def _made(self, what: str, places: Sequence[int]) -> Communicator:
+    def _create(self, what: str, places: Sequence[int]) -> Communicator:
         """Return a communicator of some ranks, at no cost, because all of them know its members."""
         outer = self.outer
         ranks = tuple(outer.context.ranks[place] for place in places)
         context = shared_context(outer.fabric, derive_cid(self.whole.cid, what, self.repairs, places[0]), ranks)
-        made = Communicator(context, outer.box)
-        made.name = f"{'the masters' if what == 'masters' else 'a part'} of {outer.label()}"
-        made.report_name = self.report_name
+        created = Communicator(context, outer.box)
+        created.name = f"{'the masters' if what == 'masters' else 'a part'} of {outer.label()}"
+        created.report_name = self.report_name
         context.replaces = outer.context
-        return made
+        return created
 
     def place_in(self, comm: Communicator, rank: int) -> int:
         """Return the rank in a local or the masters' communicator of a rank of the program's.
@@ -135,14 +135,14 @@ class Hierarchy:
         """Return the number of parts of operations that this rank has begun since the last repair."""
         return self.local.collectives + (0 if self.masters is None else self.masters.collectives)
 
-    def agree(self, well: bool) -> bool:
+    def agree(self, success: bool) -> bool:
         """Return True if the attempt succeeded on all ranks; else record failed ranks and repair."""
         forget_frames()
-        if not well:  # release ranks that wait for this one and may know of no failure
+        if not success:  # release ranks that wait for this one and may know of no failure
             for comm in (self.local, self.masters):
                 if comm is not None:
                     comm.fabric.part(Revocation).revoke(comm)
-        call = repair.begin_agree(self.whole, int(well), "Comm.Agree")
+        call = repair.begin_agree(self.whole, int(success), "Comm.Agree")
         complete(call)
         assert call.decision is not None
         if not call.decision.error and repair.agreed_flag(call):
@@ -152,7 +152,7 @@ class Hierarchy:
             return True
         self.dead = frozenset(call.decision.failed)
         self.whole.acknowledge(None)
-        with marked(self.outer, "repair"):
+        with traced_phase(self.outer, "repair"):
             self._repair()
         return False
 
@@ -160,7 +160,7 @@ class Hierarchy:
         """Shrink the local communicator, and that of the masters including new ones."""
         self.repairs += 1
         self.local = shrink(self.local)
-        self.masters = self._of_masters()
+        self.masters = self._create_masters()
         if self.masters is not None:
             self.masters = shrink(self.masters)
 
@@ -177,26 +177,27 @@ def run(alias: Alias, size: int, plan: Callable[..., Any], name: str, operation:
         if operation in ROOTED and args[-1] in levels.dead:
             return NO_ROOT
         before = [(comm, comm.collectives) for comm in (levels.local, levels.masters) if comm is not None]
-        result = attempted(lambda: _ACTS[operation](levels, plan, name, *args), levels.begun)
-        if isinstance(result, Trouble):
+        result = run_attempt(lambda: _IMPLEMENTATIONS[operation](levels, plan, name, *args), levels.begun)
+        if isinstance(result, LocalError):
             for comm, begun in before:
-                _leave(comm, begun + 1, begun + _parts(levels, comm, operation, args))
+                _skip(comm, begun + 1, begun + _count_collectives(levels, comm, operation, args))
         return result
 
-    return until_agreed(alias.outer, act, levels.agree, undoing(operation, args), name)
+    return until_agreed(alias.outer, act, levels.agree, undo_in_place(operation, args), name)
 
 
-def _parts(levels: Hierarchy, comm: Communicator, operation: str, args: tuple[Any, ...]) -> int:
+def _count_collectives(levels: Hierarchy, comm: Communicator, operation: str, args: tuple[Any, ...]) -> int:
     """Return the number of collectives on one communicator in a member's operation."""
     if comm is levels.masters:
         return 1
     if operation in ROOTED:
-        root, home = args[-1], levels.master_of(args[-1])
-        return 2 if operation in ("Reduce", "reduce") and home == levels.master_of(levels.outer.me) != root else 1
+        root, root_master = args[-1], levels.master_of(args[-1])
+        is_forwarded = operation in ("Reduce", "reduce") and root_master == levels.master_of(levels.outer.me) != root
+        return 2 if is_forwarded else 1
     return 2
 
 
-def _leave(comm: Communicator, first: int, last: int) -> None:
+def _skip(comm: Communicator, first: int, last: int) -> None:
     """Count collectives as completed that this rank alone has left."""
     comm.collectives = last
     current.running().rank.private(ABANDONED, set).update((comm.cid | 1, number) for number in range(first, last + 1))
@@ -215,46 +216,48 @@ def _recorded(comm: Communicator, described: Any, body: Callable[[Any], Any], si
     return result
 
 
-def _meet(comm: Communicator, name: str) -> None:
+def _barrier_on(comm: Communicator, name: str) -> None:
     def body(ch: Any) -> None:
         perform(ch, forms.BARRIER, plans.algorithm_for(ch, "barrier"))
 
     _recorded(comm, note(name), body, 0)
 
 
-def _hand_out(comm: Communicator, name: str, data: bytes | None, root: int, size_bytes: int, said: str = "") -> bytes:
+def _bcast_on(
+    comm: Communicator, name: str, data: bytes | None, root: int, size_bytes: int, op_name: str = ""
+) -> bytes:
     """Broadcast the root's data."""
 
     def body(ch: Any) -> Any:
         algorithm = plans.algorithm_for(ch, "bcast", size_bytes)
-        taken = algorithm(ch, data, root, size_bytes)
-        return data if taken is None else taken
+        received = algorithm(ch, data, root, size_bytes)
+        return data if received is None else received
 
     found: bytes = _recorded(
-        comm, note(name, plans.root_of(comm, root), size_bytes, said), body, 0 if data is None else size_bytes
+        comm, note(name, plans.root_of(comm, root), size_bytes, op_name), body, 0 if data is None else size_bytes
     )
     return found
 
 
-def _collect(comm: Communicator, name: str, data: bytes, fold: Any, said: str, root: int) -> bytes | None:
+def _reduce_on(comm: Communicator, name: str, data: bytes, fold: Any, op_name: str, root: int) -> bytes | None:
     """Reduce to the root."""
 
     def body(ch: Any) -> bytes | None:
         algorithm = plans.algorithm_for(ch, "reduce", len(data), fold.commutative, unit_bytes=fold.unit_bytes)
         return algorithm(ch, data, fold, root)  # type: ignore[no-any-return]
 
-    found: bytes | None = _recorded(comm, note(name, plans.root_of(comm, root), len(data), said), body, len(data))
+    found: bytes | None = _recorded(comm, note(name, plans.root_of(comm, root), len(data), op_name), body, len(data))
     return found
 
 
-def _combine(comm: Communicator, name: str, data: bytes, fold: Any, said: str) -> bytes:
+def _allreduce_on(comm: Communicator, name: str, data: bytes, fold: Any, op_name: str) -> bytes:
     """Reduce to all ranks."""
 
     def body(ch: Any) -> bytes:
         algorithm = plans.algorithm_for(ch, "allreduce", len(data), fold.commutative, unit_bytes=fold.unit_bytes)
         return perform(ch, forms.VECTOR, algorithm, data, fold)  # type: ignore[no-any-return]
 
-    found: bytes = _recorded(comm, note(name, None, len(data), said), body, len(data))
+    found: bytes = _recorded(comm, note(name, None, len(data), op_name), body, len(data))
     return found
 
 
@@ -262,23 +265,23 @@ def _combine(comm: Communicator, name: str, data: bytes, fold: Any, said: str) -
 
 
 def _barrier(levels: Hierarchy, plan: object, name: str) -> None:
-    _meet(levels.local, name)
+    _barrier_on(levels.local, name)
     if levels.masters is not None:
-        _meet(levels.masters, name)
-    _meet(levels.local, name)
+        _barrier_on(levels.masters, name)
+    _barrier_on(levels.local, name)
 
 
-def _from_root(levels: Hierarchy, root: int, hand: Callable[[Communicator, Any, int], Any], mine: Any) -> Any:
+def _from_root(levels: Hierarchy, root: int, bcast_on: Callable[[Communicator, Any, int], Any], mine: Any) -> Any:
     """Broadcast level by level: in the root's block, among the masters, in the other blocks."""
     check_root(levels.outer, root)
     me = levels.outer.me
-    at_home = levels.master_of(me) == levels.master_of(root)
-    if at_home:
-        mine = hand(levels.local, mine, levels.place_in(levels.local, root))
+    in_root_block = levels.master_of(me) == levels.master_of(root)
+    if in_root_block:
+        mine = bcast_on(levels.local, mine, levels.place_in(levels.local, root))
     if levels.masters is not None:
-        mine = hand(levels.masters, mine, levels.place_in(levels.masters, levels.master_of(root)))
-    if not at_home:
-        mine = hand(levels.local, mine, levels.place_in(levels.local, levels.master_of(me)))
+        mine = bcast_on(levels.masters, mine, levels.place_in(levels.masters, levels.master_of(root)))
+    if not in_root_block:
+        mine = bcast_on(levels.local, mine, levels.place_in(levels.local, levels.master_of(me)))
     return mine
 
 
@@ -286,36 +289,36 @@ def _bcast(levels: Hierarchy, plan: object, name: str, buf: Any, root: int) -> N
     target = receiver(buf) if levels.outer.me != root else None
     size_bytes = len(packed(buf)) if target is None else target.nbytes
 
-    def hand(comm: Communicator, data: bytes | None, place: int) -> bytes:
-        return _hand_out(comm, name, data if comm.me == place else None, place, size_bytes)
+    def bcast_on(comm: Communicator, data: bytes | None, place: int) -> bytes:
+        return _bcast_on(comm, name, data if comm.me == place else None, place, size_bytes)
 
-    taken = _from_root(levels, root, hand, packed(buf) if target is None else None)
+    received = _from_root(levels, root, bcast_on, packed(buf) if target is None else None)
     if target is not None:
-        target.unpack(taken)
+        target.unpack(received)
 
 
 def _bcast_object(levels: Hierarchy, plan: Callable[..., Any], name: str, obj: Any, root: int) -> Any:
     data = dump(obj) if levels.outer.me == root else None
-    return load(_from_root(levels, root, partial(_hand_pickle, name), data))
+    return load(_from_root(levels, root, partial(_bcast_pickle, name), data))
 
 
-def _hand_pickle(name: str, comm: Communicator, data: bytes | None, place: int) -> bytes:
+def _bcast_pickle(name: str, comm: Communicator, data: bytes | None, place: int) -> bytes:
     """Broadcast a pickle, which the ranks that forward it need not be able to load."""
     found: bytes = objects.bcast(comm, name, data, place, packed=True)[1]()
     return found
 
 
-def _reduced(levels: Hierarchy, name: str, data: bytes, fold: Any, said: str, root: int) -> bytes | None:
+def _reduced(levels: Hierarchy, name: str, data: bytes, fold: Any, op_name: str, root: int) -> bytes | None:
     """Reduce to the root: in each block, among the masters, then from the root's master to it."""
     local, masters = levels.local, levels.masters
-    me, home = levels.outer.me, levels.master_of(root)
+    me, root_master = levels.outer.me, levels.master_of(root)
     own = levels.place_in(local, levels.master_of(me))
-    found = _collect(local, name, data, fold, said, own)
+    found = _reduce_on(local, name, data, fold, op_name, own)
     if masters is not None:
         assert found is not None
-        found = _collect(masters, name, found, fold, said, levels.place_in(masters, home))
-    if home != root and levels.master_of(me) == home:
-        found = _hand_out(local, name, found if me == home else None, own, len(data), said)
+        found = _reduce_on(masters, name, found, fold, op_name, levels.place_in(masters, root_master))
+    if root_master != root and levels.master_of(me) == root_master:
+        found = _bcast_on(local, name, found if me == root_master else None, own, len(data), op_name)
     return found if me == root else None
 
 
@@ -334,26 +337,26 @@ def _reduce(levels: Hierarchy, plan: object, name: str, sendbuf: Any, recvbuf: A
 def _reduce_object(levels: Hierarchy, plan: Callable[..., Any], name: str, obj: Any, op: Any, root: int) -> Any:
     check_root(levels.outer, root)
     local, masters = levels.local, levels.masters
-    me, home = levels.outer.me, levels.master_of(root)
+    me, root_master = levels.outer.me, levels.master_of(root)
     own = levels.place_in(local, levels.master_of(me))
     found = plan(local, name, obj, op, own)[1]()
     if masters is not None:
-        found = plan(masters, name, found, op, levels.place_in(masters, home))[1]()
-    if home != root and levels.master_of(me) == home:
-        found = load(_hand_pickle(name, local, dump(found) if me == home else None, own))
+        found = plan(masters, name, found, op, levels.place_in(masters, root_master))[1]()
+    if root_master != root and levels.master_of(me) == root_master:
+        found = load(_bcast_pickle(name, local, dump(found) if me == root_master else None, own))
     return found if me == root else None
 
 
 def _allreduce(levels: Hierarchy, plan: object, name: str, sendbuf: Any, recvbuf: Any, op: Any) -> None:
     data, vector = plans.operands(levels.outer, sendbuf, recvbuf)
-    fold, said = plans.fold_of(op, vector.datatype), plans.op_name(op)
+    fold, op_name = plans.fold_of(op, vector.datatype), plans.op_name(op)
     local = levels.local
     own = levels.place_in(local, levels.master_of(levels.outer.me))
-    found = _collect(local, name, data, fold, said, own)
+    found = _reduce_on(local, name, data, fold, op_name, own)
     if levels.masters is not None:
         assert found is not None
-        found = _combine(levels.masters, name, found, fold, said)
-    vector.unpack(_hand_out(local, name, found if local.me == own else None, own, len(data), said))
+        found = _allreduce_on(levels.masters, name, found, fold, op_name)
+    vector.unpack(_bcast_on(local, name, found if local.me == own else None, own, len(data), op_name))
 
 
 def _allreduce_object(levels: Hierarchy, plan: Callable[..., Any], name: str, obj: Any, op: Any) -> Any:
@@ -362,10 +365,10 @@ def _allreduce_object(levels: Hierarchy, plan: Callable[..., Any], name: str, ob
     found = objects.reduce(local, name, obj, op, own)[1]()
     if levels.masters is not None:
         found = plan(levels.masters, name, found, op)[1]()
-    return load(_hand_pickle(name, local, dump(found) if local.me == own else None, own))
+    return load(_bcast_pickle(name, local, dump(found) if local.me == own else None, own))
 
 
-_ACTS: Final[dict[str, Callable[..., Any]]] = {
+_IMPLEMENTATIONS: Final[dict[str, Callable[..., Any]]] = {
     "Barrier": _barrier,
     "Bcast": _bcast,
     "bcast": _bcast_object,

@@ -22,7 +22,7 @@ from xsim_py.mpi4py.status import Status
 from xsim_py.process.ranks.patches import Patches
 
 from . import alias as layer
-from .alias import give_up, is_failure, raise_to, tried
+from .alias import attempt_call, give_up, is_failure, raise_on
 
 __all__ = ["install_messages"]
 
@@ -32,11 +32,11 @@ _probe, _iprobe = probes.probe, probes.iprobe
 _admit_wait: Final = FailureGuard.admit_wait
 
 
-def _do_without(comm: Communicator, option: str, name: str, error: errors.Exception) -> None:
+def _continue_without(comm: Communicator, option: str, name: str, error: errors.Exception) -> None:
     """Continue without a failed peer according to an option; raise errors other than failures."""
     how = getattr(layer.settings, option)
     if how == "raise" or not is_failure(error):
-        raise_to(comm, error)
+        raise_on(comm, error)
     else:
         give_up(comm, how, name, str(error))
 
@@ -45,30 +45,30 @@ def start_send(
     comm: Any, dest: int, tag: int, data: bytes, cid: int, mode: int, name: str, check: bool, about: Any = 3
 ) -> Send | None:
     """Begin a send, unless the receiver is known to have failed."""
-    about = about + 2 if type(about) is int and about else about  # the frames of this function and of `tried`
-    send, error = tried(comm, _start_send, comm, dest, tag, data, cid, mode, name, check, about)
+    about = about + 2 if type(about) is int and about else about  # the frames of this function and of `attempt_call`
+    send, error = attempt_call(comm, _start_send, comm, dest, tag, data, cid, mode, name, check, about)
     if error is not None:
-        _do_without(comm, "send", name, error)
+        _continue_without(comm, "send", name, error)
     return send
 
 
 def wait(operation: Any) -> None:
     """Wait for the completion of a send or the failure of its receiver."""
-    _, error = tried(operation.comm, _wait, operation)
+    _, error = attempt_call(operation.comm, _wait, operation)
     if error is not None:
-        _do_without(operation.comm, "send", operation.name, error)
+        _continue_without(operation.comm, "send", operation.name, error)
 
 
 def receive(comm: Any, source: int, tag: int, cid: int, name: str, note: Any = None) -> Message:
     """Receive, or return an empty message as from ``PROC_NULL`` if the sender has failed."""
-    found = _looked(comm, source, name, _receive, comm, source, tag, cid, name, note)
+    found = _find(comm, source, name, _receive, comm, source, tag, cid, name, note)
     return found or Message(0, cid, _NULL, c.ANY_TAG, b"", 0, EAGER, 0, comm.me, comm.me, 0, 0, None)
 
 
 def probe(comm: Any, source: int, tag: int, status: Status | None, name: str, *, matched: bool) -> Any:
     """Wait for a message; find ``PROC_NULL`` instead if the sender has failed."""
-    found = _looked(comm, source, name, partial(_probe, matched=matched), comm, source, tag, status, name)
-    return _nothing(status) if found is None else found
+    found = _find(comm, source, name, partial(_probe, take=take), comm, source, tag, status, name)
+    return _set_null(status) if found is None else found
 
 
 def iprobe(comm: Any, source: int, tag: int, status: Status | None, *, matched: bool) -> Any:
@@ -77,30 +77,30 @@ def iprobe(comm: Any, source: int, tag: int, status: Status | None, *, matched: 
     def look() -> tuple[Any]:
         return (_iprobe(comm, source, tag, status, matched=matched),)  # which may be None
 
-    found = _looked(comm, source, "Comm.Iprobe", look)
+    found = _find(comm, source, "Comm.Iprobe", look)
     if found is None:
-        _nothing(status)
+        _set_null(status)
         return False
     return found[0]
 
 
-def _looked(comm: Communicator, source: int, name: str, function: Callable[..., Any], *args: Any) -> Any:
+def _find(comm: Communicator, source: int, name: str, function: Callable[..., Any], *args: Any) -> Any:
     """Return the result of a receive or probe, or None to continue without a failed source."""
     while True:
-        found, error = tried(comm, function, *args)
+        found, error = attempt_call(comm, function, *args)
         if error is None:
             return found
         if source != _ANY:
-            _do_without(comm, "recv", name, error)
+            _continue_without(comm, "recv", name, error)
             return None
         if is_failure(error):
             comm.acknowledge(None)
         if not is_failure(error) or layer.settings.any_source == "raise":
-            raise_to(comm, error)
+            raise_on(comm, error)
             return None
 
 
-def _nothing(status: Status | None) -> None:
+def _set_null(status: Status | None) -> None:
     if status is not None:
         status._set(_NULL, c.ANY_TAG, 0)
 
@@ -111,14 +111,14 @@ def admit_wait(self: FailureGuard, operation: Any) -> None:
     if comm is None:
         _admit_wait(self, operation)
         return
-    _, error = tried(comm, _admit_wait, self, operation)
+    _, error = attempt_call(comm, _admit_wait, self, operation)
     if error is not None:
         comm.acknowledge(None)
         if layer.settings.any_source == "raise":
-            raise_to(comm, error)
+            raise_on(comm, error)
 
 
-class ForgivingTask(Task):
+class TolerantTask(Task):
     """The task of a request whose peer may have failed by its completion."""
 
     __slots__ = ()
@@ -132,9 +132,9 @@ class ForgivingTask(Task):
             return
         set_empty(status)
         is_send = isinstance(operation, Send) or self.finish is None
-        _do_without(comm, "send" if is_send else "recv", getattr(operation, "name", "a request"), error)
+        _continue_without(comm, "send" if is_send else "recv", getattr(operation, "name", "a request"), error)
         if not is_send:
-            _nothing(status)
+            _set_null(status)
 
 
 def install_messages(patches: Patches) -> None:
@@ -145,7 +145,7 @@ def install_messages(patches: Patches) -> None:
         ("receive", receive),
         ("probe", probe),
         ("iprobe", iprobe),
-        ("Task", ForgivingTask),
+        ("Task", TolerantTask),
     ):
         for module in (p2p, probes):
             if hasattr(module, name):

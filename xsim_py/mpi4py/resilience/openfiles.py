@@ -21,7 +21,7 @@ from xsim_py.mpi4py.bufspec import message
 from xsim_py.mpi4py.file import File
 from xsim_py.process.ranks.patches import Patches
 
-from .alias import Alias, Trouble, alias_of, attempted, until_agreed
+from .alias import Alias, LocalError, alias_of, run_attempt, until_agreed
 from .groups import keep_group
 
 __all__ = ["install_files"]
@@ -30,57 +30,57 @@ _file, _do, _open = File._file, File._do, manage.open_file
 _COLLECTIVE = ("set_size", "preallocate", "set_view", "set_atomicity", "close")
 
 
-class HandedOn:
+class AliasedFile:
     """A file of the program, and its current replacement.
 
     Attributes
     ----------
     alias : Alias
         The alias of the communicator on which it was opened.
-    report_name : Guise
-        The name of `now` in reports, with ranks of that communicator.
-    now : OpenFile
+    report_name : ReportName
+        The name of `current` in reports, with ranks of that communicator.
+    current : OpenFile
         The current file, over an inner communicator.
-    under : Communicator
+    inner : Communicator
         That communicator.
     """
 
-    __slots__ = ("alias", "now", "report_name", "under")
+    __slots__ = ("alias", "current", "report_name", "inner")
 
-    def __init__(self, alias: Alias, now: OpenFile, under: Communicator) -> None:
+    def __init__(self, alias: Alias, current: OpenFile, inner: Communicator) -> None:
         self.alias = alias
-        self.now = now
-        self.under = under
-        self.report_name = alias.guise_named(manage.title(now.path, alias.outer.context.size))
-        self.report_name.counted = now.comm.collectives
-        self.report_name.apply_to(now.comm)
+        self.current = current
+        self.inner = inner
+        self.report_name = alias.guise_for(manage.title(current.path, alias.outer.context.size))
+        self.report_name.counted = current.comm.collectives
+        self.report_name.apply_to(current.comm)
 
-    def over(self, inner: Communicator) -> OpenFile:
+    def on_inner(self, inner: Communicator) -> OpenFile:
         """Return the file over an inner communicator, transferred if that has changed.
 
         It is not opened again: its name may belong to a different file by now, or to none.
         """
-        if inner is not self.under:
-            self.now, self.under = manage.reopened_for(self.now, inner), inner
-            self.report_name.apply_to(self.now.comm)
-        return self.now
+        if inner is not self.inner:
+            self.current, self.inner = manage.reopened_for(self.current, inner), inner
+            self.report_name.apply_to(self.current.comm)
+        return self.current
 
-    def together(self, act: Callable[[OpenFile], Any]) -> Any:
+    def run_collective(self, act: Callable[[OpenFile], Any]) -> Any:
         """Make a collective call among the survivors; a failed attempt does not move the pointer."""
-        position = self.now.position
+        position = self.current.position
 
-        def again() -> None:
-            self.now.position = position
+        def restore() -> None:
+            self.current.position = position
 
-        result = self.alias.together(
-            lambda inner: act(self.over(inner)), again=again, begun=lambda: self.now.comm.collectives
+        result = self.alias.run_collective(
+            lambda inner: act(self.on_inner(inner)), restore=restore, begun=lambda: self.current.comm.collectives
         )
-        self.report_name.done(self.now.comm)
+        self.report_name.done(self.current.comm)
         return result
 
 
-def _reopened() -> dict[OpenFile, HandedOn]:
-    found: dict[OpenFile, HandedOn] = of_process("files that are reopened", dict)
+def _aliased_files() -> dict[OpenFile, AliasedFile]:
+    found: dict[OpenFile, AliasedFile] = of_process("aliased files", dict)
     return found
 
 
@@ -90,30 +90,30 @@ def open_file(comm: Communicator, path: str, amode: int, hints: Any) -> OpenFile
     absent = True  # as far as survivors know, no attempt of this call has created the file
     opened: list[Disk] = []
 
-    def act() -> OpenFile | Trouble:
+    def act() -> OpenFile | LocalError:
         inner, mode = alias.prepared(), amode if absent else amode & ~c.MODE_EXCL
-        return attempted(lambda: _open(inner, path, mode, hints, opened), lambda: inner.children)
+        return run_attempt(lambda: _open(inner, path, mode, hints, opened), lambda: inner.children)
 
-    def agreed(well: bool) -> bool:
+    def agreed(success: bool) -> bool:
         nonlocal absent
-        well, absent = alias.agree(well, absent and not opened)
-        return well
+        success, absent = alias.agree(success, absent and not opened)
+        return success
 
-    def again() -> None:
+    def restore() -> None:
         while opened:
             opened.pop().close()
 
-    made = until_agreed(comm, act, agreed, again)
-    assert made is not None
-    _reopened()[made] = HandedOn(alias, made, alias.inner)
-    return made
+    created = until_agreed(comm, act, agreed, restore)
+    assert created is not None
+    _aliased_files()[created] = AliasedFile(alias, created, alias.inner)
+    return created
 
 
-def newest(self: File) -> OpenFile:
+def current_file(self: File) -> OpenFile:
     """Return the current replacement of the program's file."""
     first = _file(self)
-    found = _reopened().get(first)
-    return first if found is None else found.now
+    found = _aliased_files().get(first)
+    return first if found is None else found.current
 
 
 def do(self: Any, call: FileCall, offset: int, buf: Any, status: Any) -> None:
@@ -122,7 +122,9 @@ def do(self: Any, call: FileCall, offset: int, buf: Any, status: Any) -> None:
         _do(self, call, offset, buf, status)
         return
     elements = message(buf, writable=not call.writing)
-    size = _reopened()[_file(self)].together(lambda file: access.prepare(file, call, int(offset), elements)())
+    size = _aliased_files()[_file(self)].run_collective(
+        lambda file: access.prepare(file, call, int(offset), elements)()
+    )
     face._fill(status, size or 0)
 
 
@@ -130,11 +132,11 @@ def _shared(name: str) -> Callable[..., Any]:
     real = getattr(manage, name)
 
     def function(file: OpenFile, *args: Any) -> Any:
-        for first, each in list(_reopened().items()):
-            if each.now is file:
+        for first, each in list(_aliased_files().items()):
+            if each.current is file:
                 if name == "close":
-                    del _reopened()[first]
-                return each.together(lambda now: real(now, *args))
+                    del _aliased_files()[first]
+                return each.run_collective(lambda current: real(current, *args))
         return real(file, *args)
 
     function.__name__ = name
@@ -146,6 +148,6 @@ def install_files(patches: Patches) -> None:
     patches.set(manage, "open_file", open_file)
     for name in _COLLECTIVE:
         patches.set(manage, name, _shared(name))
-    patches.set(File, "_file", newest)
+    patches.set(File, "_file", current_file)
     patches.set(File, "_do", do)
-    keep_group(patches, File, lambda self: _reopened()[_file(self)].alias)
+    keep_group(patches, File, lambda self: _aliased_files()[_file(self)].alias)

@@ -24,7 +24,7 @@ from xsim_py.mpi4py.win import Win
 from xsim_py.process.ranks.patches import Patches
 
 from . import alias as layer
-from .alias import Alias, alias_of, give_up, is_failure, raise_to, tried
+from .alias import Alias, alias_of, attempt_call, give_up, is_failure, raise_on
 from .groups import keep_group
 
 __all__ = ["install_windows"]
@@ -42,7 +42,7 @@ class _Operation(NamedTuple):
     call: str
 
 
-class Remade:
+class AliasedWindow:
     """A window of the program, and its current replacement.
 
     Attributes
@@ -51,85 +51,85 @@ class Remade:
         The window of the program's handles.
     alias : Alias
         The alias of the communicator on which it was created.
-    report_name : Guise
-        The name of `now` in reports, with ranks of that communicator.
-    now : Window
+    report_name : ReportName
+        The name of `current` in reports, with ranks of that communicator.
+    current : Window
         The current window, over an inner communicator.
-    under : Communicator
+    inner : Communicator
         That communicator.
-    before : list of Window
+    earlier : list of Window
         Earlier ones: a late message for one of them may be in flight.
-    open : list of _Operation
+    pending : list of _Operation
         Operations begun since the last successful Fence.
     problem : Exception or None
         The first error of an operation that was begun again: the Fence raises it after the agreement.
     """
 
-    __slots__ = ("alias", "before", "first", "now", "open", "problem", "report_name", "under")
+    __slots__ = ("alias", "current", "earlier", "first", "report_name", "inner", "pending", "problem")
 
-    def __init__(self, alias: Alias, first: Window, under: Communicator) -> None:
+    def __init__(self, alias: Alias, first: Window, inner: Communicator) -> None:
         self.alias = alias
-        self.first = self.now = first
-        self.under = under
-        self.before: list[Window] = []
-        self.open: list[_Operation] = []
+        self.first = self.current = first
+        self.inner = inner
+        self.earlier: list[Window] = []
+        self.pending: list[_Operation] = []
         self.problem: errors.Exception | None = None
         size = alias.outer.context.size
-        self.report_name = alias.guise_named(f"a window of {size} rank{'s' * (size > 1)}")
+        self.report_name = alias.guise_for(f"a window of {size} rank{'s' * (size > 1)}")
         self.report_name.apply_to(first.comm)
 
-    def together(self, act: Callable[[Window], None]) -> None:
+    def run_collective(self, act: Callable[[Window], None]) -> None:
         """Make a collective call on the current window among the survivors."""
-        self.alias.together(lambda inner: act(self.over(inner)), begun=lambda: self.now.comm.collectives)
-        self.report_name.done(self.now.comm)
+        self.alias.run_collective(lambda inner: act(self.on_inner(inner)), begun=lambda: self.current.comm.collectives)
+        self.report_name.done(self.current.comm)
 
-    def over(self, inner: Communicator) -> Window:
+    def on_inner(self, inner: Communicator) -> Window:
         """Return the window over an inner communicator, re-created if that has changed."""
-        if inner is not self.under:
+        if inner is not self.inner:
             first = self.first
-            self.before.append(self.now)
-            self.now = make.create(inner, "Win.Create", first.flavor, first.memory, first.unit, first.origin)
-            self.under = inner
+            self.earlier.append(self.current)
+            self.current = make.create(inner, "Win.Create", first.flavor, first.memory, first.unit, first.origin)
+            self.inner = inner
             self.alias.report_name.apply_to(inner)
-            self.report_name.apply_to(self.now.comm)
-            order.fence(self.now, 0)
-            self.report_name.apply_to(self.now.comm)
-            for operation in self.open:
+            self.report_name.apply_to(self.current.comm)
+            order.fence(self.current, 0)
+            self.report_name.apply_to(self.current.comm)
+            for operation in self.pending:
                 try:
                     self.do(operation)
                 except errors.Exception as error:
                     self.problem = self.problem or error
-        return self.now
+        return self.current
 
     def do(self, operation: _Operation) -> None:
         """Begin a Put or a Get, or skip it if its target has failed."""
-        place = self.alias.place(operation.target_rank, self.now.comm)
+        place = self.alias.place(operation.target_rank, self.current.comm)
         option = "put" if operation.function is _put else "get"
         comm = self.first.comm
         why = f"its target, rank {operation.target_rank}, has failed"
         if place is None:
             give_up(comm, getattr(layer.settings, option), operation.call, why)
             return
-        face, (function, origin, _, target, call) = Win._make(self.now), operation
-        _, error = tried(self.now.comm, function, face, origin, place, target, call)
+        face, (function, origin, _, target, call) = Win._make(self.current), operation
+        _, error = attempt_call(self.current.comm, function, face, origin, place, target, call)
         if error is not None and not is_failure(error):
-            raise_to(comm, error)
+            raise_on(comm, error)
         elif error is not None:
             give_up(comm, getattr(layer.settings, option), call, why)
 
 
-def _remade() -> dict[Window, Remade]:
-    found: dict[Window, Remade] = of_process("windows that are remade", dict)
+def _aliased_windows() -> dict[Window, AliasedWindow]:
+    found: dict[Window, AliasedWindow] = of_process("aliased windows", dict)
     return found
 
 
 def _created(cls: Any, name: str, flavor: int, view: Any, unit: int, info: Any, comm: Any, origin: Any) -> Any:
     """Create a window over the survivors."""
     alias = alias_of(win._intra(comm))
-    made = alias.together(lambda inner: make.create(inner, name, flavor, view, operator.index(unit), origin))
-    assert made is not None
-    _remade()[made] = Remade(alias, made, alias.inner)
-    return cls._with_hints(made, info)
+    created = alias.run_collective(lambda inner: make.create(inner, name, flavor, view, operator.index(unit), origin))
+    assert created is not None
+    _aliased_windows()[created] = AliasedWindow(alias, created, alias.inner)
+    return cls._hinted(created, info)
 
 
 def put(self: Any, origin: Any, target_rank: int, target: Any = None) -> None:
@@ -143,18 +143,18 @@ def get(self: Any, origin: Any, target_rank: int, target: Any = None) -> None:
 
 
 def _begin(self: Any, operation: _Operation) -> None:
-    remade = _remade()[self._window()]
-    remade.do(operation)
-    remade.open.append(operation)
+    aliased = _aliased_windows()[self._window()]
+    aliased.do(operation)
+    aliased.pending.append(operation)
 
 
 def fence(self: Any, assertion: int = 0) -> None:
     """End an epoch and begin the next, among the survivors."""
-    remade = _remade()[self._window()]
+    aliased = _aliased_windows()[self._window()]
     order.check_fence(assertion)
-    remade.together(lambda window: order.fence(window, assertion))
-    remade.open.clear()
-    problem, remade.problem = remade.problem, None
+    aliased.run_collective(lambda window: order.fence(window, assertion))
+    aliased.pending.clear()
+    problem, aliased.problem = aliased.problem, None
     if problem is not None:
         raise problem
 
@@ -162,14 +162,14 @@ def fence(self: Any, assertion: int = 0) -> None:
 def free(self: Any) -> None:
     """Free the window, when all survivors have called it."""
     first = self._window()
-    remade = _remade()[first]
-    remade.together(make.free)
+    aliased = _aliased_windows()[first]
+    aliased.run_collective(make.free)
     attrs.delete_all(self, first.comm.attributes)
-    for window in remade.before:
+    for window in aliased.earlier:
         windows_of(window.comm.box).pop(window.comm.cid, None)
         window.comm.box.background -= 1
         window.freed = True
-    del _remade()[first]
+    del _aliased_windows()[first]
     self._impl = self._null
 
 
@@ -178,5 +178,5 @@ def install_windows(patches: Patches) -> None:
     patches.set(Win, "_created", classmethod(_created))
     for name, function in (("Put", put), ("Get", get), ("Fence", fence), ("Free", free)):
         function.__name__ = name
-        patches.set(Win, name, converting(function))
-    keep_group(patches, Win, lambda self: _remade()[self._window()].alias)
+        patches.set(Win, name, taking(function))
+    keep_group(patches, Win, lambda self: _aliased_windows()[self._window()].alias)
