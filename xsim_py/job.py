@@ -237,7 +237,7 @@ class Job:
             raise ConfigError("mpi.resilience needs a fault-tolerant job; drop --no-ft (mpi.fault_tolerance)")
         if self.failures is not None and uses_ftco(self.spec.mpi.collectives):
             self.failures.check_for_ftco()
-        may_fail = (self.failures is not None and self.failures.is_deadly) or self.spec.mpi.resilience is not None
+        may_fail = (self.failures is not None and self.failures.can_fail) or self.spec.mpi.resilience is not None
         self.fault_tolerant = (may_fail and restart is None) if wanted is None else wanted
         if self.fault_tolerant or self.spec.mpi.detector.timeout_ps is not None:
             self.detector = detector_settings(self.spec, self.network)
@@ -356,7 +356,7 @@ class Job:
         try:
             for shard, fabric in zip(self.shards, self.fabrics, strict=True):
                 if met is not None and self.failures is not None:
-                    prepare(fabric, met, self.failures.struck_inside)
+                    prepare(fabric, met, self.failures.failing_inside_calls)
                 shard.start(body)
             self.transport.run(self.shards, lookahead)
             vitals.mine.running = 0
@@ -455,7 +455,7 @@ class Job:
             found = [] if self.host is None else self.host.warnings
             if self.failures is not None:
                 never += self.failures.never_came(came_too, self.begin_ps)
-                if over := self.failures.over_at(self.begin_ps):
+                if over := self.failures.past_at(self.begin_ps):
                     begin = format_time(self.begin_ps, digits=None)
                     found = [*found, f"over before this run begins, at {begin}: {'; '.join(over)}"]
             unwritten = [*([] if self.files is None else self.files.write_out()), *self._write_recorded()]

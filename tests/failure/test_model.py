@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.failure.models import errors, model, times_s
 from xsim_py import legio
 from xsim_py.failure import CallSite, Failure
-from xsim_py.failure.statements import OWN_CALLS
+from xsim_py.failure.statements import LEGIO_CALLS
 from xsim_py.units import PS_PER_S
 
 MS = 10**9
@@ -66,7 +66,7 @@ def test_a_call_that_does_not_exist_is_refused() -> None:
 
 def test_a_call_of_legio_can_not_be_named() -> None:
     own = [name for name, value in vars(legio).items() if callable(value) and value.__module__ == legio.__name__]
-    assert {name for name in own if name[0] != "_"} == set(OWN_CALLS)
+    assert {name for name in own if name[0] != "_"} == set(LEGIO_CALLS)
     (said,) = errors("rank=1 before its 1st alive", known_calls={"Send"})
     assert "--fail rank=1 before its 1st alive: expected an mpi4py call, got alive of xsim_py.legio" in said
 
@@ -84,9 +84,9 @@ def test_a_rank_meets_the_earliest_of_its_failures() -> None:
 
 
 def test_whether_anything_can_fail_is_known() -> None:
-    assert not model().is_deadly
+    assert not model().can_fail
     for said in ("rank=1@1ms", "rank=1 before its first call", "exponential:node,mtbf=1h"):
-        assert model(said).is_deadly
+        assert model(said).can_fail
 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:
@@ -173,9 +173,9 @@ def test_whether_a_node_fails_at_a_time_is_said_of_all_that_takes_it() -> None:
     parts = {"components": [{"name": "rack", "nodes": 2}, {"name": "socket", "cores": 1}]}
     said = ["rank=5@1ms", "node=0@2ms", "rack=1@3ms", "socket=2@4ms", "machine=0@5ms"]
     told = model(*said, per_node=2, failures=parts)
-    taken = {(node, ms) for node in range(4) for ms in range(1, 7) if told.takes_node(node, ms * MS)}
+    taken = {(node, ms) for node in range(4) for ms in range(1, 7) if told.node_fails(node, ms * MS)}
     assert taken == {(0, 2), (2, 3), (3, 3), *((node, 5) for node in range(4))}
     drawn = model("exponential:node,mtbf=1h", "exponential:rank,mtbf=1h", per_node=2)
     for failure in drawn.schedule().timed:
         of_node = "node" in failure.cause
-        assert drawn.takes_node(failure.rank // 2, failure.time_ps) is of_node
+        assert drawn.node_fails(failure.rank // 2, failure.time_ps) is of_node

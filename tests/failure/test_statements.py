@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from xsim_py.config.entries import Location
 from xsim_py.failure import CallSite
-from xsim_py.failure.statements import Drawn, FromTrace, Timed, parse_statement
+from xsim_py.failure.statements import DrawStatement, Timed, TraceStatement, parse_statement
 
 HERE = Location.in_option("--fail")
 
@@ -74,13 +74,13 @@ def test_ordinals_are_english(ordinal: str, number: int) -> None:
 
 def test_a_law_has_the_keys_of_the_description() -> None:
     found = parse_statement("weibull:node,mtbf=1h,shape=0.7", HERE)
-    assert isinstance(found, Drawn)
+    assert isinstance(found, DrawStatement)
     draw = found.draw
     assert (draw.law, draw.per, draw.mtbf_ps, draw.shape) == ("weibull", "node", 3600 * 10**12, 0.7)
 
 
 def test_a_trace_is_a_file() -> None:
-    assert parse_statement("trace=logs/x.csv", HERE) == FromTrace(Path("logs/x.csv"))
+    assert parse_statement("trace=logs/x.csv", HERE) == TraceStatement(Path("logs/x.csv"))
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from typing import Final, NamedTuple
 
 from xsim_py.config import ComponentSpec
 
-_MOST_DRAWN: Final = 2**24
+_MAX_DRAWN: Final = 2**24
 _WORDS: Final = ("machine", "node", "rank")
-_TAKEN: Final = (*_WORDS, "core", "time", "time_s", "cause", "trace")
+_RESERVED: Final = (*_WORDS, "core", "time", "time_s", "cause", "trace")
 
 
 class Level(NamedTuple):
@@ -32,12 +32,12 @@ class Level(NamedTuple):
 
 def levels(components: Sequence[ComponentSpec]) -> dict[str, Level]:
     """Return the levels by name, from the machine down to the rank, which is a core."""
-    given = [Level(spec.name, spec.nodes or 0, spec.cores or 0) for spec in components]
+    specified = [Level(spec.name, spec.nodes or 0, spec.cores or 0) for spec in components]
     ordered = [
         Level("machine"),
-        *sorted((level for level in given if level.nodes), key=lambda level: -level.nodes),
+        *sorted((level for level in specified if level.nodes), key=lambda level: -level.nodes),
         Level("node", nodes=1),
-        *sorted((level for level in given if not level.nodes), key=lambda level: -level.cores),
+        *sorted((level for level in specified if not level.nodes), key=lambda level: -level.cores),
         Level("rank", cores=1),
     ]
     return {level.name: level for level in ordered}
@@ -47,7 +47,7 @@ def component_problems(components: Sequence[ComponentSpec]) -> Iterator[tuple[in
     """Yield the index of each entry that cannot be a level of the tree, and the problem."""
     seen: set[str] = set()
     for index, spec in enumerate(components):
-        if spec.name in _TAKEN:
+        if spec.name in _RESERVED:
             advice = "write rank, which means one" if spec.name == "core" else "choose another"
             yield index, f"the name {spec.name} is reserved; {advice}"
         elif not spec.name.replace("_", "").replace("-", "").isalnum():
@@ -104,11 +104,11 @@ class Components:
 
     def too_many(self, name: str) -> str:
         """Return the problem of drawing a failure for each component of a level, or an empty text."""
-        if (count := self.count(name)) <= _MOST_DRAWN:
+        if (count := self.count(name)) <= _MAX_DRAWN:
             return ""
-        return f"too many components of level {name}: {count:,} (at most {_MOST_DRAWN:,}, with or without ranks)"
+        return f"too many components of level {name}: {count:,} (at most {_MAX_DRAWN:,}, with or without ranks)"
 
-    def of_later(self, name: str, number: int, node: int) -> int | None:
+    def of_spawned(self, name: str, number: int, node: int) -> int | None:
         """Return the number of a spawned rank's component of a level, on a node.
 
         It is None for parts of a node, because the core of a spawned rank is not specified.
@@ -146,9 +146,9 @@ class Components:
     @cached_property
     def _core_of(self) -> list[int]:
         """The core of each rank: a node's cores are assigned in the order of ranks."""
-        taken: dict[int, int] = defaultdict(int)
+        used_cores: dict[int, int] = defaultdict(int)
         cores = []
         for node in self._node_of:
-            cores.append(taken[node])
-            taken[node] += 1
+            cores.append(used_cores[node])
+            used_cores[node] += 1
         return cores

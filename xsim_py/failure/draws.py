@@ -23,7 +23,7 @@ from xsim_py.rng import stream
 from xsim_py.units import format_time
 
 _SHAPES = (0.1, 100.0)  # beyond these the mean consists of times never observed, or all are equal
-_MOST_RENEWALS = 10**6
+_MAX_RENEWALS = 10**6
 
 
 def draw_problem(draw: DrawSpec) -> tuple[str, str] | None:
@@ -90,7 +90,7 @@ class Renewals:
         ConfigError
             If all components together would have more than a million failures before.
         """
-        if after_ps * self._count > _MOST_RENEWALS * self.draw.mtbf_ps:
+        if after_ps * self._count > _MAX_RENEWALS * self.draw.mtbf_ps:
             each = f" of {self._count:,}" if self._count > 1 else ""
             law = f"one failure of a {self.draw.per}{each} every {format_time(self.draw.mtbf_ps)}"
             raise ConfigError(f"failures: {law}: more than a million up to {format_time(after_ps)}; use a longer mtbf")

@@ -12,7 +12,7 @@ from xsim_py.config.entries import Problem, raise_all
 from xsim_py.failure.components import Components
 from xsim_py.failure.draws import Renewals
 from xsim_py.failure.schedule import INJECTED, CallSite, Failure, Flip, Hang, Schedule
-from xsim_py.failure.sources import misfits, read_failures
+from xsim_py.failure.sources import impossible_failures, read_failures
 from xsim_py.failure.statements import Timed
 
 _NEVER_PS: Final = 1 << 200
@@ -51,7 +51,7 @@ class FailureModel:
 
     Attributes
     ----------
-    struck_inside : frozenset of int
+    failing_inside_calls : frozenset of int
         The ranks that fail some time into one of their calls.
 
     Raises
@@ -71,27 +71,27 @@ class FailureModel:
         seed: int,
         known_calls: Collection[str] | None = None,
     ) -> None:
-        said = read_failures(spec, extra, known_calls)
+        sources = read_failures(spec, extra, known_calls)
         self._ranks = ranks
-        self._components = Components(said.levels, node_of=node_of, cores_per_node=cores_per_node)
-        here = said
+        self._components = Components(sources.levels, node_of=node_of, cores_per_node=cores_per_node)
+        present = sources
         if spec.spawn.universe is not None:  # absent ranks may be spawned later
-            here = said._replace(explicit=[entry for entry in said.explicit if self._is_there(entry[1])])
-        raise_all([*said.problems, *misfits(here, self._components)])
-        explicit = [what for _, what in said.explicit]
+            present = sources._replace(explicit=[entry for entry in sources.explicit if self._exists(entry[1])])
+        raise_all([*sources.problems, *impossible_failures(present, self._components)])
+        explicit = [what for _, what in sources.explicit]
         self._timed = [what for what in explicit if isinstance(what, Timed)]
         self._sites = tuple(what for what in explicit if isinstance(what, CallSite))
-        self.struck_inside = frozenset(site.rank for site in self._sites if site.into_ps is not None)
-        self._events = sorted(event for _, event in said.events)
+        self.failing_inside_calls = frozenset(site.rank for site in self._sites if site.into_ps is not None)
+        self._events = sorted(event for _, event in sources.events)
         flips = [
             Flip(number, flip.rank, flip.at_ps, flip.target, flip.array, flip.bit)
-            for number, (_, flip) in enumerate(said.flips)
+            for number, (_, flip) in enumerate(sources.flips)
         ]
         self._flips = sorted(flips, key=lambda flip: (flip.time_ps, flip.rank))
-        self._hangs_at = [place for place, _ in said.hangs]
-        hangs = [Hang(hang.rank, hang.at_ps, hang.for_ps) for _, hang in said.hangs]
+        self._hangs_at = [place for place, _ in sources.hangs]
+        hangs = [Hang(hang.rank, hang.at_ps, hang.for_ps) for _, hang in sources.hangs]
         self._hangs = sorted(hangs, key=lambda hang: (hang.time_ps, hang.rank))
-        self._renewals = list(self._make_renewals([draw for _, draw in said.draws], seed))
+        self._renewals = list(self._make_renewals([draw for _, draw in sources.draws], seed))
 
     def _make_renewals(self, draws: Sequence[DrawSpec], seed: int) -> Iterator[Renewals]:
         before: Counter[str] = Counter()
@@ -100,7 +100,7 @@ class FailureModel:
             yield Renewals(draw, occurrence=before[draw.per], count=count, seed=seed)
             before[draw.per] += 1
 
-    def _is_there(self, what: Timed | CallSite) -> bool:
+    def _exists(self, what: Timed | CallSite) -> bool:
         """Return True if a statement concerns an existing rank, or one that can never exist."""
         level, number = ("rank", what.rank) if isinstance(what, CallSite) else (what.level, what.number)
         return number < 0 or bool(self._components.members(level, number))
@@ -117,21 +117,21 @@ class FailureModel:
 
     def check_for_ftco(self) -> None:
         """Raise an error for hangs in a run with collectives by FTCO, whose timeouts would expire."""
-        said = "FTCO's timeouts are not simulated for hanging processes; drop the hang or these collectives"
-        raise_all([Problem(place, "", said) for place in self._hangs_at])
+        text = "FTCO's timeouts are not simulated for hanging processes; drop the hang or these collectives"
+        raise_all([Problem(place, "", text) for place in self._hangs_at])
 
-    def never_came(self, came: Collection[str], begin_ps: int) -> list[str]:
+    def never_came(self, occurred: Collection[str], begin_ps: int) -> list[str]:
         """Return, as written, the flips and hangs after a time that have not occurred."""
-        settled = {*came, *self.over_at(begin_ps)}
-        return [said for each in (*self._flips, *self._hangs) if (said := str(each)) not in settled]
+        past = {*occurred, *self.past_at(begin_ps)}
+        return [text for each in (*self._flips, *self._hangs) if (text := str(each)) not in past]
 
-    def over_at(self, begin_ps: int) -> list[str]:
+    def past_at(self, begin_ps: int) -> list[str]:
         """Return, as written, the failures, flips and hangs up to the time at which a job resumes."""
         every: list[Timed | Flip | Hang] = [*self._timed, *self._flips, *self._hangs]
         return [str(each) for each in every if 0 < begin_ps >= each.time_ps]
 
     @property
-    def is_deadly(self) -> bool:
+    def can_fail(self) -> bool:
         """True if processes can fail.
 
         A hang becomes a failure only in a fault-tolerant run.
@@ -156,7 +156,7 @@ class FailureModel:
         after_ps = start_ps if start_ps else -1
         times_ps = [_NEVER_PS] * self._ranks
         causes: list[str | Renewals] = [""] * self._ranks
-        for time_ps, level, number, cause in self._one_by_one(after_ps):
+        for time_ps, level, number, cause in self._single_failures(after_ps):
             for rank in self._components.members(level, number):
                 if time_ps < times_ps[rank]:
                     times_ps[rank], causes[rank] = time_ps, cause
@@ -167,7 +167,7 @@ class FailureModel:
                     times_ps[rank], causes[rank] = next_ps[component], renewals
         dying = [rank for rank, time_ps in enumerate(times_ps) if time_ps < _NEVER_PS]
         dying.sort(key=times_ps.__getitem__)  # stable: simultaneous failures stay in the order of ranks
-        timed = tuple(Failure(rank, times_ps[rank], self._told(causes[rank], rank)) for rank in dying)
+        timed = tuple(Failure(rank, times_ps[rank], self._cause(causes[rank], rank)) for rank in dying)
         sites = tuple(site for site in self._sites if site not in struck)
         written = {f"{INJECTED}{what}": str(what) for what in self._timed}
         injected = {(rank, cause): written[cause] for rank, _, cause in timed if cause in written}
@@ -176,23 +176,23 @@ class FailureModel:
         written_sites = {(site.rank, site.cause): str(site) for site in sites}
         return Schedule(timed, sites, injected | written_sites, flips, hangs)
 
-    def of_later(self, number: int, node: int, begin_ps: int) -> Failure | None:
+    def of_spawned(self, number: int, node: int, begin_ps: int) -> Failure | None:
         """Return the failure of a spawned rank on a node, or None."""
         found: list[tuple[int, str]] = []
-        for time_ps, level, component, cause in self._one_by_one(begin_ps):
-            if self._components.of_later(level, number, node) == component:
+        for time_ps, level, component, cause in self._single_failures(begin_ps):
+            if self._components.of_spawned(level, number, node) == component:
                 found.append((time_ps, cause))
         for renewals in self._renewals:
-            its = self._components.of_later(renewals.draw.per, number, node)
-            if its is not None:
-                found.append((renewals.next_of_ps(its, begin_ps), renewals.cause(its)))
+            own_component = self._components.of_spawned(renewals.draw.per, number, node)
+            if own_component is not None:
+                found.append((renewals.next_of_ps(own_component, begin_ps), renewals.cause(own_component)))
         return Failure(number, *min(found)) if found else None
 
-    def takes_node(self, node: int, time_ps: int) -> bool:
+    def node_fails(self, node: int, time_ps: int) -> bool:
         """Return True if a whole node fails at a time, alone or with a larger component."""
 
         def holds(level: str, number: int) -> bool:
-            return self._components.of_later(level, -1, node) == number  # -1: no rank
+            return self._components.of_spawned(level, -1, node) == number  # -1: no rank
 
         traced = self._events[bisect_left(self._events, (time_ps,)) : bisect_left(self._events, (time_ps + 1,))]
         if any(holds(what.level, what.number) for what in self._timed if what.time_ps == time_ps):
@@ -200,17 +200,21 @@ class FailureModel:
         if any(holds(event.level, event.number) for event in traced):
             return True
         for renewals in self._renewals:
-            its = self._components.of_later(renewals.draw.per, -1, node)
-            if its is not None and its >= 0 and renewals.next_of_ps(its, time_ps - 1) == time_ps:
+            own_component = self._components.of_spawned(renewals.draw.per, -1, node)
+            if (
+                own_component is not None
+                and own_component >= 0
+                and renewals.next_of_ps(own_component, time_ps - 1) == time_ps
+            ):
                 return True
         return False
 
-    def _told(self, cause: str | Renewals, rank: int) -> str:
+    def _cause(self, cause: str | Renewals, rank: int) -> str:
         if isinstance(cause, str):
             return cause
         return cause.cause(self._components.of_ranks(cause.draw.per)[rank])
 
-    def _one_by_one(self, after_ps: int) -> Iterator[tuple[int, str, int, str]]:
+    def _single_failures(self, after_ps: int) -> Iterator[tuple[int, str, int, str]]:
         """Yield the explicit failures and, for each component, its first failure in the traces."""
         for what in self._timed:
             if what.time_ps > after_ps:

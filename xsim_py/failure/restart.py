@@ -7,15 +7,15 @@ from typing import NamedTuple
 from xsim_py.errors import ConfigError, OptionProblem
 from xsim_py.units import parse_time_ps, parse_whole
 
-_MOST = 1000
-_MOST_EVER = 100_000
+_MAX = 1000
+_MAX_EVER = 100_000
 _FORM = "on-abort[,max=N,delay=TIME], such as on-abort,max=3,delay=30s"
 
 
 class RestartPolicy(NamedTuple):
     """When and how often an aborted job is restarted."""
 
-    most: int = _MOST
+    most: int = _MAX
     """Maximum number of restarts: a program may abort at every start."""
     delay_ps: int = 0
     """From the abort to the next start."""
@@ -38,7 +38,7 @@ class RestartPolicy(NamedTuple):
             name, _, value = option.partition("=")
             try:
                 if name == "max":
-                    found["most"] = parse_whole(value, least=0, most=_MOST_EVER)
+                    found["most"] = parse_whole(value, least=0, most=_MAX_EVER)
                 elif name == "delay":
                     found["delay_ps"] = parse_time_ps(value)
                 else:
@@ -48,6 +48,6 @@ class RestartPolicy(NamedTuple):
         if found["delay_ps"] < 0:
             problems.append(f"delay: {value} is out of range: it cannot be negative")
         if problems:
-            told = f"{text}: " if options else ""
-            raise ConfigError(*(OptionProblem("restart", f"{told}{problem}; write {_FORM}") for problem in problems))
+            prefix = f"{text}: " if options else ""
+            raise ConfigError(*(OptionProblem("restart", f"{prefix}{problem}; write {_FORM}") for problem in problems))
         return cls(**found)

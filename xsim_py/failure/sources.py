@@ -13,11 +13,11 @@ from xsim_py.errors import advice
 from xsim_py.failure.components import Components, Level, component_problems, levels
 from xsim_py.failure.draws import draw_problem
 from xsim_py.failure.schedule import CallSite
-from xsim_py.failure.statements import Drawn, Flipping, Hanging, Timed, parse_statement, unknown_call
+from xsim_py.failure.statements import DrawStatement, FlipStatement, HangStatement, Timed, parse_statement, unknown_call
 from xsim_py.failure.trace import Event, read_trace
 from xsim_py.units import format_time
 
-_MOST_SHOWN: Final = 100
+_MAX_SHOWN: Final = 100
 
 
 class FailureSources(NamedTuple):
@@ -31,23 +31,23 @@ class FailureSources(NamedTuple):
     hangs: list[tuple[Location, HangSpec]]
     problems: list[Problem]
 
-    def trace(self, file: Path) -> None:
+    def add_trace(self, file: Path) -> None:
         """Add the failures in a file."""
         events = read_trace(file, levels=self.levels, problems=self.problems)
         self.events.extend((Location.in_file(file, event.line, 1), event) for event in events)
 
-    def draw(self, draw: DrawSpec, place: Location, path: str) -> None:
+    def add_draw(self, draw: DrawSpec, place: Location, path: str) -> None:
         """Add the law of random failures."""
-        wrong = draw_problem(draw)
+        problem = draw_problem(draw)
         if draw.per not in self.levels:
-            wrong = "per", f"unknown component {draw.per!r}; {advice(draw.per, self.levels)}"
-        if wrong is None:
+            problem = "per", f"unknown component {draw.per!r}; {advice(draw.per, self.levels)}"
+        if problem is None:
             self.draws.append((place, draw))
         else:
-            key, message = wrong
+            key, message = problem
             self.problems.append(Problem(place, f"{path}.{key}" if path else key, message))
 
-    def flip(self, flip: FlipSpec, place: Location, path: str) -> None:
+    def add_flip(self, flip: FlipSpec, place: Location, path: str) -> None:
         """Add a bit flip."""
         if flip.array is not None and flip.target != "array":
             key = f"{path}.array" if path else "array"
@@ -57,7 +57,7 @@ class FailureSources(NamedTuple):
         else:
             self.flips.append((place, flip))
 
-    def hang(self, hang: HangSpec, place: Location, path: str) -> None:
+    def add_hang(self, hang: HangSpec, place: Location, path: str) -> None:
         """Add a hang."""
         if hang.for_ps == 0:
             key = f"{path}.for" if path else "for"
@@ -65,15 +65,17 @@ class FailureSources(NamedTuple):
         else:
             self.hangs.append((place, hang))
 
-    def single(self, what: Timed | CallSite, place: Location, path: str, known_calls: Collection[str] | None) -> None:
+    def add_explicit(
+        self, what: Timed | CallSite, place: Location, path: str, known_calls: Collection[str] | None
+    ) -> None:
         """Add an explicit failure."""
-        wrong = ""
+        problem = ""
         if isinstance(what, Timed) and what.level not in self.levels:
-            wrong = f"unknown component {what.level!r}; {advice(what.level, self.levels)}"
+            problem = f"unknown component {what.level!r}; {advice(what.level, self.levels)}"
         elif isinstance(what, CallSite) and known_calls is not None:
-            wrong = unknown_call(what.name, known_calls)
-        if wrong:
-            self.problems.append(Problem(place, path, wrong))
+            problem = unknown_call(what.name, known_calls)
+        if problem:
+            self.problems.append(Problem(place, path, problem))
         else:
             self.explicit.append((place, what))
 
@@ -84,68 +86,68 @@ def read_failures(spec: MachineSpec, extra: Sequence[str], known_calls: Collecti
     `known_calls` are the valid names of calls, including the name for any call; None: all names are valid.
     """
     failures = spec.failures
-    said = FailureSources(levels(failures.components), [], [], [], [], [], [])
+    sources = FailureSources(levels(failures.components), [], [], [], [], [], [])
     for index, message in component_problems(failures.components):
         path = f"failures.components[{index}]"
-        said.problems.append(spec.problem(path, message))
+        sources.problems.append(spec.problem(path, message))
     for index, draw in enumerate(failures.draws):
         path = f"failures.draws[{index}]"
-        said.draw(draw, spec.place(path), path)
+        sources.add_draw(draw, spec.place(path), path)
     for index, flip in enumerate(failures.flips or ()):
         path = f"failures.flips[{index}]"
-        said.flip(flip, spec.place(path), path)
+        sources.add_flip(flip, spec.place(path), path)
     for index, hang in enumerate(failures.hangs or ()):
         path = f"failures.hangs[{index}]"
-        said.hang(hang, spec.place(path), path)
+        sources.add_hang(hang, spec.place(path), path)
     if failures.trace is not None:
-        said.trace(failures.trace)
+        sources.add_trace(failures.trace)
     paths = [f"failures.at[{index}]" for index in range(len(failures.at))]
     texts = [(text, spec.place(path), path) for text, path in zip(failures.at, paths, strict=True)]
     texts += [(text, Location.in_option(f"--fail {text}"), "") for text in extra]
     for text, place, path in texts:
         what = parse_statement(text, place, path=path)
         if isinstance(what, list):
-            said.problems.extend(what)
-        elif isinstance(what, Drawn):
-            said.draw(what.draw, place, path)
-        elif isinstance(what, Flipping):
-            said.flip(what.flip, place, path)
-        elif isinstance(what, Hanging):
-            said.hang(what.hang, place, path)
+            sources.problems.extend(what)
+        elif isinstance(what, DrawStatement):
+            sources.add_draw(what.draw, place, path)
+        elif isinstance(what, FlipStatement):
+            sources.add_flip(what.flip, place, path)
+        elif isinstance(what, HangStatement):
+            sources.add_hang(what.hang, place, path)
         elif isinstance(what, Timed | CallSite):
-            said.single(what, place, path, known_calls)
+            sources.add_explicit(what, place, path, known_calls)
         else:
-            said.trace(what.file)
-    return said
+            sources.add_trace(what.file)
+    return sources
 
 
-def misfits(said: FailureSources, components: Components) -> Iterator[Problem]:
+def impossible_failures(sources: FailureSources, components: Components) -> Iterator[Problem]:
     """Yield failures that a machine cannot have: of missing or failed components, or too many."""
-    for place, draw in said.draws:
+    for place, draw in sources.draws:
         if too_many := components.too_many(draw.per):
             yield Problem(place, "", too_many)
-    yield from _hanging_already(said.hangs)
-    strangers = list(islice(_strangers(said, components), _MOST_SHOWN))
-    yield from strangers or _dead_already(said.explicit, components)
+    yield from _overlapping_hangs(sources.hangs)
+    missing = list(islice(_missing_components(sources, components), _MAX_SHOWN))
+    yield from missing or _repeated_failures(sources.explicit, components)
 
 
-def _strangers(said: FailureSources, components: Components) -> Iterator[Problem]:
+def _missing_components(sources: FailureSources, components: Components) -> Iterator[Problem]:
     found = [
         (place, "rank", what.rank) if isinstance(what, CallSite) else (place, what.level, what.number)
-        for place, what in said.explicit
+        for place, what in sources.explicit
     ]
-    found += [(place, event.level, event.number) for place, event in said.events]
-    found += [(place, "rank", flip.rank) for place, flip in said.flips]
-    found += [(place, "rank", hang.rank) for place, hang in said.hangs]
+    found += [(place, event.level, event.number) for place, event in sources.events]
+    found += [(place, "rank", flip.rank) for place, flip in sources.flips]
+    found += [(place, "rank", hang.rank) for place, hang in sources.hangs]
     for place, level, number in found:
         if not components.members(level, number):
             count = components.count(level)
-            wrong = "does not exist" if level == "rank" or number < 0 else "has no ranks"
-            there = f"only {level} 0 exists" if count == 1 else f"expected 0 to {count - 1}"
-            yield Problem(place, "", f"{level} {number} {wrong}; {there}")
+            problem = "does not exist" if level == "rank" or number < 0 else "has no ranks"
+            hint = f"only {level} 0 exists" if count == 1 else f"expected 0 to {count - 1}"
+            yield Problem(place, "", f"{level} {number} {problem}; {hint}")
 
 
-def _hanging_already(hangs: Sequence[tuple[Location, HangSpec]]) -> Iterator[Problem]:
+def _overlapping_hangs(hangs: Sequence[tuple[Location, HangSpec]]) -> Iterator[Problem]:
     """Yield hangs of processes that already hang."""
     until_ps: dict[int, int] = {}
     for place, hang in sorted(hangs, key=lambda item: item[1].at_ps):
@@ -154,19 +156,21 @@ def _hanging_already(hangs: Sequence[tuple[Location, HangSpec]]) -> Iterator[Pro
         until_ps[hang.rank] = hang.at_ps + hang.for_ps
 
 
-def _dead_already(explicit: Sequence[tuple[Location, Timed | CallSite]], components: Components) -> Iterator[Problem]:
+def _repeated_failures(
+    explicit: Sequence[tuple[Location, Timed | CallSite]], components: Components
+) -> Iterator[Problem]:
     """Yield explicit failures without a surviving rank: a rank fails once."""
-    killers: dict[int, Timed] = {}
+    failed_by: dict[int, Timed] = {}
     named: dict[int, Timed | CallSite] = {}
     timed = [(what, place) for place, what in explicit if isinstance(what, Timed)]
     for what, place in sorted(timed, key=lambda item: item[0].time_ps):
         ranks = components.members(what.level, what.number)
-        alive = [rank for rank in ranks if rank not in killers]
+        alive = [rank for rank in ranks if rank not in failed_by]
         if not alive:
             yield Problem(
-                place, "", f"{what.level} {what.number} fails twice: it has failed by then, by {killers[ranks[0]]}"
+                place, "", f"{what.level} {what.number} fails twice: it has failed by then, by {failed_by[ranks[0]]}"
             )
-        killers |= dict.fromkeys(alive, what)
+        failed_by |= dict.fromkeys(alive, what)
         if what.level == "rank":
             named[what.number] = what
     for place, site in explicit:

@@ -32,9 +32,9 @@ _AT_CALL: Final = re.compile(
 _DRAWN: Final = re.compile(r"(\w+)\s*:\s*([^,]*)((?:,[^,]*)*)")
 _TRACE: Final = re.compile(r"trace\s*=\s*(.+)")
 _NUMERAL: Final = re.compile(r"([0-9]{1,18})(?:st|nd|rd|th)")
-_PLAIN: Final = re.compile(r"[0-9]{1,18}(?:\.[0-9]*)?(?:[eE][-+]?[0-9]{1,2})?")  # finite
+_FINITE: Final = re.compile(r"[0-9]{1,18}(?:\.[0-9]*)?(?:[eE][-+]?[0-9]{1,2})?")
 _WORDS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
-OWN_CALLS: Final = ("agree_group", "alive", "create_from_group", "create_group", "shrink_group")
+LEGIO_CALLS: Final = ("agree_group", "alive", "create_from_group", "create_group", "shrink_group")
 """The calls of `xsim_py.legio`, in which no failure can be placed."""
 _EXPLICIT: Final = "rank=5@1.2ms, node=3@10ms or rank=3 before its 2nd Allreduce"
 _ANY: Final = f"{_EXPLICIT}, exponential:node,mtbf=6.7h, flip:message,rank=3,at=1ms or trace=FILE.csv"
@@ -51,31 +51,31 @@ class Timed(NamedTuple):
         return f"{self.level}={self.number}@{format_time(self.time_ps, digits=None).replace(' ', '')}"
 
 
-class Drawn(NamedTuple):
+class DrawStatement(NamedTuple):
     """Random failures of a level's components."""
 
     draw: DrawSpec
 
 
-class FromTrace(NamedTuple):
+class TraceStatement(NamedTuple):
     """The failures in a file."""
 
     file: Path
 
 
-class Flipping(NamedTuple):
+class FlipStatement(NamedTuple):
     """A bit flip."""
 
     flip: FlipSpec
 
 
-class Hanging(NamedTuple):
+class HangStatement(NamedTuple):
     """A process that hangs for a while."""
 
     hang: HangSpec
 
 
-Statement = Timed | CallSite | Drawn | FromTrace | Flipping | Hanging
+Statement = Timed | CallSite | DrawStatement | TraceStatement | FlipStatement | HangStatement
 
 
 def parse_statement(text: str, place: Location, *, path: str = "") -> Statement | list[Problem]:
@@ -90,7 +90,7 @@ def parse_statement(text: str, place: Location, *, path: str = "") -> Statement 
         if match := _AT_CALL.fullmatch(stripped):
             return _at_call(*match.groups())
         if not explicit and (match := _TRACE.fullmatch(stripped)):
-            return FromTrace(Path(match[1]))
+            return TraceStatement(Path(match[1]))
         if not explicit and (match := _DRAWN.fullmatch(stripped)):
             return _keyed(match[1], match[2], match[3], place)
     except ValueError as error:
@@ -109,20 +109,22 @@ def _at_call(level: str, number: str, when: str, ordinal: str, name: str) -> Cal
     return CallSite(int(number), when != "after", count, name, into_ps)
 
 
-def _keyed(word: str, first: str, rest: str, place: Location) -> Drawn | Flipping | Hanging | list[Problem]:
+def _keyed(
+    word: str, first: str, rest: str, place: Location
+) -> DrawStatement | FlipStatement | HangStatement | list[Problem]:
     """Return a law, a flip or a hang, checked like the entries of section ``failures``."""
     kind: Any
-    kind, spec, key_of_first, such = {
-        "flip": (Flipping, FlipSpec, "target", "bit=17"),
-        "hang": (Hanging, HangSpec, "", "for=2ms"),
-    }.get(word, (Drawn, DrawSpec, "per", "mtbf=6.7h"))
-    keys: dict[str, object] = {"law": word} if kind is Drawn else {}
+    kind, spec, key_of_first, example = {
+        "flip": (FlipStatement, FlipSpec, "target", "bit=17"),
+        "hang": (HangStatement, HangSpec, "", "for=2ms"),
+    }.get(word, (DrawStatement, DrawSpec, "per", "mtbf=6.7h"))
+    keys: dict[str, object] = {"law": word} if kind is DrawStatement else {}
     if key_of_first:
         keys[key_of_first] = first.strip()
     for each in rest.split(",")[1:] if key_of_first else [first, *rest.split(",")[1:]]:
         key, equals, value = each.partition("=")
         if not equals or not value.strip() or key.strip() in keys:
-            raise ValueError(f"expected key=value, each key once, got {each.strip()!r}; write {such}")
+            raise ValueError(f"expected key=value, each key once, got {each.strip()!r}; write {example}")
         keys[key.strip()] = _number(value.strip())
     reading = Reading()
     read = Section(spec).read(from_python(keys, place=place), "", reading)
@@ -130,14 +132,14 @@ def _keyed(word: str, first: str, rest: str, place: Location) -> Drawn | Flippin
 
 
 def _number(text: str) -> float | str:
-    return float(text) if _PLAIN.fullmatch(text) else text
+    return float(text) if _FINITE.fullmatch(text) else text
 
 
 def unknown_call(name: str, known: Collection[str]) -> str:
     """Return the problem with a call's name, or an empty text."""
     if name in known:
         return ""
-    if name in OWN_CALLS:
+    if name in LEGIO_CALLS:
         return f"expected an mpi4py call, got {name} of xsim_py.legio; give a time instead, e.g. rank=5@1.2ms"
     close = close_match(name, sorted(known))
     return f"unknown mpi4py call {name}" + (f"; did you mean {close}?" if close else "")

@@ -13,8 +13,8 @@ from xsim_py.config.entries import Location, Problem
 from xsim_py.input_files import MIB, read_input
 from xsim_py.units import parse_time_ps
 
-_MOST_BYTES: Final = 16 * MIB  # half a million failures
-_MOST_SHOWN: Final = 100
+_MAX_BYTES: Final = 16 * MIB  # half a million failures
+_MAX_SHOWN: Final = 100
 _NUMBER: Final = re.compile("-?[0-9]{1,18}")
 
 
@@ -45,7 +45,7 @@ def read_trace(file: Path, *, levels: Collection[str], problems: list[Problem]) 
     ``cause``; other columns are ignored.
     """
     try:
-        lines = StringIO(read_input(file, most_bytes=_MOST_BYTES).decode("utf-8-sig"), newline="")
+        lines = StringIO(read_input(file, most_bytes=_MAX_BYTES).decode("utf-8-sig"), newline="")
         return list(_events(file, csv.reader(lines, skipinitialspace=True), levels, problems))
     except OSError as error:
         problems.append(Problem(Location.in_file(file), "", f"cannot read the trace: {error.strerror}"))
@@ -56,7 +56,7 @@ def read_trace(file: Path, *, levels: Collection[str], problems: list[Problem]) 
 
 def _events(file: Path, rows: Iterator[list[str]], levels: Collection[str], problems: list[Problem]) -> Iterator[Event]:
     columns = None
-    bad = 0
+    invalid = 0
     for row in rows:
         line: int = rows.line_num  # type: ignore[attr-defined]  # of csv.reader
         if not row or not any(cell.strip() for cell in row):
@@ -68,8 +68,8 @@ def _events(file: Path, rows: Iterator[list[str]], levels: Collection[str], prob
                 yield _event([cell.strip() for cell in row], columns, line, file)
         except ValueError as error:
             problems.append(Problem(Location.in_file(file, line, 1), "", str(error)))
-            bad += 1
-            if columns is None or bad > _MOST_SHOWN:
+            invalid += 1
+            if columns is None or invalid > _MAX_SHOWN:
                 return
     if columns is None:
         problems.append(Problem(Location.in_file(file, 1, 1), "", "the trace is empty; it needs a header"))
@@ -77,13 +77,13 @@ def _events(file: Path, rows: Iterator[list[str]], levels: Collection[str], prob
 
 def _header(names: list[str], levels: Collection[str]) -> _Columns:
     times = [name for name in names if name in ("time", "time_s")]
-    things = [name for name in names if name in levels]
-    if len(times) != 1 or len(things) != 1 or names.count("cause") > 1:
+    components = [name for name in names if name in levels]
+    if len(times) != 1 or len(components) != 1 or names.count("cause") > 1:
         raise ValueError(
             f"expected the columns time, one of {', '.join(levels)}, and optionally cause, got {','.join(names)!r}"
         )
     cause = names.index("cause") if "cause" in names else None
-    return _Columns(len(names), names.index(times[0]), names.index(things[0]), things[0], cause)
+    return _Columns(len(names), names.index(times[0]), names.index(components[0]), components[0], cause)
 
 
 def _event(cells: list[str], columns: _Columns, line: int, file: Path) -> Event:
@@ -92,6 +92,6 @@ def _event(cells: list[str], columns: _Columns, line: int, file: Path) -> Event:
     number = cells[columns.what]
     if not _NUMBER.fullmatch(number):
         raise ValueError(f"expected the number of a {columns.level}, got {number!r}")
-    told = cells[columns.cause] if columns.cause is not None else ""
+    cause = cells[columns.cause] if columns.cause is not None else ""
     time_ps = parse_time_ps(cells[columns.time])
-    return Event(time_ps, line, columns.level, int(number), told or f"trace: {file.name}:{line}")
+    return Event(time_ps, line, columns.level, int(number), cause or f"trace: {file.name}:{line}")

@@ -286,7 +286,7 @@ class Launcher(LibraryPart):
         while self._failed:
             number, time_ps = self._failed.pop(0)
             node = machine.node_of[number]
-            if self._failures is not None and self._failures.takes_node(node, time_ps):
+            if self._failures is not None and self._failures.node_fails(node, time_ps):
                 self._universe.close(node)
             elif number < self.shard.initial:
                 self._universe.vacate(node)
@@ -334,11 +334,11 @@ class Launcher(LibraryPart):
             box.private = {"birth": notice}
             node = notice.nodes[rank.number - world.first]
             fabric.digest += hash((world.begin_ps, rank.number, node))
-            failure = None if self._failures is None else self._failures.of_later(rank.number, node, world.begin_ps)
+            failure = None if self._failures is None else self._failures.of_spawned(rank.number, node, world.begin_ps)
             if failure is not None:
                 schedule_failures(fabric, [failure])
             if self._failures is not None:
-                allow_later_failures(fabric, self._failures.struck_inside & {rank.number})
+                allow_later_failures(fabric, self._failures.failing_inside_calls & {rank.number})
         programs: dict[int, Program] = {}
         for rank in spawned:
             if shard.control.stop_reason:

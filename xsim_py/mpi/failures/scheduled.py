@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
 
 
-def prepare(fabric: Fabric, schedule: Schedule, struck_inside: Collection[int]) -> None:
+def prepare(fabric: Fabric, schedule: Schedule, failing_inside_calls: Collection[int]) -> None:
     """Schedule the failures, bit flips and hangs of a shard's ranks for one start of the job.
 
     This must precede the first event of any rank.
 
-    Failures at a call are triggered by that call; `struck_inside` are the ranks that fail a delay after one.
+    Failures at a call are triggered by that call; `failing_inside_calls` are the ranks that fail a delay after one.
     """
     schedule_failures(fabric, schedule.timed)
-    allow_later_failures(fabric, struck_inside)
+    allow_later_failures(fabric, failing_inside_calls)
     fabric.schedule_flips(schedule.flips)
     fabric.schedule_hangs(schedule.hangs)
 
