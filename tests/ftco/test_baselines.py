@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from xsim_py.errors import ConfigError
 from xsim_py.ftco.baselines import StepEngine, run_baseline
 from xsim_py.ftco.baselines.gossip import corrected_gossip, gossip_steps
-from xsim_py.ftco.baselines.trees import tree_of_the_living
+from xsim_py.ftco.baselines.trees import survivor_tree
 from xsim_py.ftco.ensemble import run_ensemble
 from xsim_py.ftco.model import NEVER, Configuration, Outcome, Plan, plan, run_seed
 from xsim_py.ftco.steps import StepModel
@@ -82,7 +82,7 @@ def test_mended_trees_have_the_result_of_all_who_live(name: str, nodes: int):
     made = Configuration(nodes=nodes, radix=2, roots="single", algorithm=name)
     for count in range(nodes):
         for dead in combinations(range(nodes), count):
-            engine = StepEngine(made, dying(nodes, dict.fromkeys(dead, 0)), partial(tree_of_the_living, name))
+            engine = StepEngine(made, dying(nodes, dict.fromkeys(dead, 0)), partial(survivor_tree, name))
             assert not engine.run().hung
             living = [node for node in range(nodes) if node not in dead]
             assert engine.results == dict.fromkeys(living, bits(living)), dead

@@ -123,7 +123,7 @@ def test_neither_processes_nor_pieces_show_in_strata_either():
 
 
 def test_the_error_of_a_sum_over_all_nodes_is_that_of_neighbours():
-    assert statistic([1.0, 3.0, 5.0, 7.0], in_turn=True).stderr == pytest.approx(math.sqrt(3 * 4 / 2 / 3 / 4))
+    assert statistic([1.0, 3.0, 5.0, 7.0], exhaustive=True).stderr == pytest.approx(math.sqrt(3 * 4 / 2 / 3 / 4))
 
 
 def test_what_is_no_sampling_is_refused():

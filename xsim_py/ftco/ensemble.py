@@ -18,28 +18,28 @@ from numpy.typing import NDArray
 
 from xsim_py.errors import ConfigError, XsimError
 from xsim_py.ftco.backend import is_compiled, is_worth_it, measure, prepare
-from xsim_py.ftco.model import MOST_RUNS, Configuration
+from xsim_py.ftco.model import MAX_RUNS, Configuration
 from xsim_py.ftco.options import with_radix
 from xsim_py.ftco.strata import SAMPLINGS, Stratum, combine, strata
 from xsim_py.ftco.summary import Summary, summarise
 from xsim_py.rng import derive_seed
 from xsim_py.workers import Crash, cores, do_in_workers
 
-_NODES_A_CHUNK: Final = 1 << 18  # half a second or so
-_NODES_A_PLAIN_CHUNK: Final = 1 << 12
-_MOST_JOBS: Final = 1_000
+_NODES_PER_CHUNK: Final = 1 << 18  # half a second or so
+_NODES_PER_PLAIN_CHUNK: Final = 1 << 12
+_MAX_JOBS: Final = 1_000
 _FUNCTION: Final = "xsim_py.ftco.ensemble:do_chunk"
 
 
 class _Chunk(NamedTuple):
     """Runs of one configuration that one process does as a unit."""
 
-    place: int
+    task: int
     configuration: Configuration
     seed: int
     runs: range
     plain: bool
-    in_turn: bool = False
+    exhaustive: bool = False
 
 
 def run_ensemble(
@@ -81,11 +81,11 @@ def run_ensemble(
     Raises
     ------
     ConfigError
-        For fewer than one run or process, or more than `MOST_RUNS` runs or a thousand processes.
+        For fewer than one run or process, or more than `MAX_RUNS` runs or a thousand processes.
     XsimError
         When a process dies.
     """
-    for name, number, most in (("runs", runs, MOST_RUNS), ("jobs", 1 if jobs is None else jobs, _MOST_JOBS)):
+    for name, number, most in (("runs", runs, MAX_RUNS), ("jobs", 1 if jobs is None else jobs, _MAX_JOBS)):
         if number < 1:
             raise ConfigError(f"{name}: {number} is out of range (at least 1)")
         if number > most:
@@ -97,8 +97,10 @@ def run_ensemble(
     summaries = iter(_measure([part for parts in divided for part in parts], seed, jobs, overhead_s, progress))
     found = []
     for each, parts in zip(made, divided, strict=True):
-        theirs = [next(summaries) for _ in parts]
-        found.append(theirs[0] if each == parts[0].configuration else combine(each, parts, theirs))
+        summaries_of_parts = [next(summaries) for _ in parts]
+        found.append(
+            summaries_of_parts[0] if each == parts[0].configuration else combine(each, parts, summaries_of_parts)
+        )
     return found
 
 
@@ -117,32 +119,34 @@ def _measure(
 ) -> list[Summary]:
     """Do the runs of all parts, and those without faults that the penalties refer to."""
     tasks: dict[tuple[Configuration, int, int, bool], int] = {}  # each once: strata share the runs without faults
-    places = []
+    task_pairs = []
     for part in parts:
-        bare = replace(part.configuration, inactive=0, failures=0, topmost=None)
-        own = (part.configuration, part.runs if _is_random(part.configuration) else 1, part.stream, part.in_turn)
-        without = (bare, part.runs, part.stream, False) if _is_random(bare) else (bare, 1, 0, False)
-        places.append([tasks.setdefault(task, len(tasks)) for task in (own, without)])
+        fault_free = replace(part.configuration, inactive=0, failures=0, topmost=None)
+        own = (part.configuration, part.runs if _is_random(part.configuration) else 1, part.stream, part.exhaustive)
+        without = (fault_free, part.runs, part.stream, False) if _is_random(fault_free) else (fault_free, 1, 0, False)
+        task_pairs.append([tasks.setdefault(task, len(tasks)) for task in (own, without)])
     plain = not is_worth_it([task[0] for task in tasks], max((task[1] for task in tasks), default=0))
     chunks: list[_Chunk] = []
-    for (configuration, count, stream, in_turn), place in tasks.items():
+    for (configuration, count, stream, exhaustive), task in tasks.items():
         own_seed = derive_seed(seed, "stratum", stream) if stream else seed
-        chunks += _chunks(place, configuration, own_seed, range(count), plain, in_turn=in_turn)
+        chunks += _chunks(task, configuration, own_seed, range(count), plain, exhaustive=exhaustive)
     found = _collect(chunks, cores() if jobs is None else jobs, progress)
     summaries = []
-    for part, (own_place, omitted_values) in zip(parts, places, strict=True):
-        measured = found[own_place]
+    for part, (own_task, fault_free_task) in zip(parts, task_pairs, strict=True):
+        measured = found[own_task]
         if len(measured) == 1:
             measured = np.repeat(measured, part.runs, axis=0)
         summaries.append(
-            summarise(part.configuration, seed, measured, found[omitted_values], overhead_s, in_turn=part.in_turn)
+            summarise(
+                part.configuration, seed, measured, found[fault_free_task], overhead_s, exhaustive=part.exhaustive
+            )
         )
     return summaries
 
 
 def do_chunk(chunk: _Chunk) -> NDArray[np.int64]:
     """Do some runs, in any process; return one row of `summary.COLUMNS` per run."""
-    if not chunk.in_turn:
+    if not chunk.exhaustive:
         return measure(chunk.configuration, chunk.seed, chunk.runs, plain=chunk.plain)
     assert chunk.configuration.topmost is not None
     first = chunk.configuration.topmost[0]
@@ -170,12 +174,12 @@ def _is_random(configuration: Configuration) -> bool:
 
 
 def _chunks(
-    place: int, configuration: Configuration, seed: int, runs: range, plain: bool, *, in_turn: bool = False
+    task: int, configuration: Configuration, seed: int, runs: range, plain: bool, *, exhaustive: bool = False
 ) -> Iterator[_Chunk]:
     fast = is_compiled(configuration) and not plain
-    size = max(1, (_NODES_A_CHUNK if fast else _NODES_A_PLAIN_CHUNK) // configuration.nodes)
+    size = max(1, (_NODES_PER_CHUNK if fast else _NODES_PER_PLAIN_CHUNK) // configuration.nodes)
     for first in range(0, len(runs), size):
-        yield _Chunk(place, configuration, seed, runs[first : first + size], plain, in_turn)
+        yield _Chunk(task, configuration, seed, runs[first : first + size], plain, exhaustive)
 
 
 def _collect(
@@ -196,8 +200,8 @@ def _collect(
                 progress(done, total)
     found: dict[int, list[NDArray[np.int64]]] = {}
     for number, chunk in enumerate(chunks):
-        found.setdefault(chunk.place, []).append(pieces[number])
-    return {place: np.concatenate(parts) for place, parts in found.items()}
+        found.setdefault(chunk.task, []).append(pieces[number])
+    return {task: np.concatenate(parts) for task, parts in found.items()}
 
 
 def _results(chunks: Sequence[_Chunk], jobs: int) -> Generator[tuple[int, NDArray[np.int64] | Crash]]:
@@ -209,8 +213,8 @@ def _results(chunks: Sequence[_Chunk], jobs: int) -> Generator[tuple[int, NDArra
     else:
         # The longest ones first, so that no process runs one alone at the end.
         order = sorted(range(len(chunks)), key=lambda number: -_cost(chunks[number]))
-        for place, result in do_in_workers(_FUNCTION, [chunks[number] for number in order], jobs):
-            yield order[place], result
+        for task, result in do_in_workers(_FUNCTION, [chunks[number] for number in order], jobs):
+            yield order[task], result
 
 
 def _prepare() -> None:
@@ -221,13 +225,13 @@ def _prepare() -> None:
     if threading.current_thread() is not threading.main_thread():
         prepare()
         return
-    struck: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: struck.append(number))
+    interrupts: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
     try:
         prepare()
     finally:
         signal.signal(signal.SIGINT, before)
-    if struck:
+    if interrupts:
         raise KeyboardInterrupt
 
 

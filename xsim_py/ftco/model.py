@@ -31,10 +31,10 @@ OPERATIONS = ("allreduce", "reduce", "bcast")
 IMBALANCES = ("none", "uniform", "normal")
 TREE = "tree"
 ALGORITHMS = (TREE, RECURSIVE_DOUBLING, "hierarchical", "gossip", "rerouting", "lookup_avoiding", "rebalancing")
-MOST_NODES = 1_000_000
-MOST_RUNS = 1_000_000
+MAX_NODES = 1_000_000
+MAX_RUNS = 1_000_000
 """Maximum number of runs of a configuration, because the outcome of each is kept."""
-MOST_STEPS = 100_000
+MAX_STEPS = 100_000
 """Maximum of a latency, timeout, window or imbalance, because a run visits every step."""
 NEVER = 1 << 62
 """The failure step of a node that does not fail."""
@@ -234,8 +234,8 @@ class Configuration:
         problems = []
         if self.nodes < 1:
             problems.append(OptionProblem("nodes", f"{self.nodes} is out of range (at least 1)"))
-        if self.nodes > MOST_NODES:
-            problems.append(OptionProblem("nodes", f"{self.nodes:,} is out of range (at most {MOST_NODES:,})"))
+        if self.nodes > MAX_NODES:
+            problems.append(OptionProblem("nodes", f"{self.nodes:,} is out of range (at most {MAX_NODES:,})"))
         if self.tree not in KINDS:
             problems.append(OptionProblem("tree", f"expected {' or '.join(KINDS)}, got {self.tree!r}"))
         if self.roots not in ROOTS:
@@ -297,9 +297,9 @@ class Configuration:
         window = self.window[1] if self.window is not None else 0
         lengths = {"L": self.latency, "timeout": self.timeout or 0, "window": window, "imbalance": spread}
         return [
-            OptionProblem(name, f"{steps:,} steps is out of range (at most {MOST_STEPS:,})")
+            OptionProblem(name, f"{steps:,} steps is out of range (at most {MAX_STEPS:,})")
             for name, steps in lengths.items()
-            if steps > MOST_STEPS
+            if steps > MAX_STEPS
         ]
 
     @property
@@ -425,10 +425,10 @@ def plan(configuration: Configuration, seed: int) -> Plan:
     dead_step = np.full(nodes, NEVER, np.int64)
     count = configuration.inactive + configuration.failures
     first, end = configuration.failure_window
-    for place, node in enumerate(_victims(configuration, seed, count)):
+    for index, node in enumerate(_victims(configuration, seed, count)):
         step = 0
-        if place >= configuration.inactive:
-            step = first + below(mix(seed, FAILURE_STEP, place - configuration.inactive), end - first)
+        if index >= configuration.inactive:
+            step = first + below(mix(seed, FAILURE_STEP, index - configuration.inactive), end - first)
         # A node drawn twice fails at the first.
         dead_step[node] = min(step, int(dead_step[node]))
     return Plan(seed, dead_step, _starts(configuration, seed))
@@ -440,17 +440,17 @@ def _victims(configuration: Configuration, seed: int, count: int) -> list[int]:
         return _victims_from(configuration, seed, count, *configuration.topmost)
     safe = configuration.first_mortal
     pool = configuration.nodes - safe
-    draws = [mix(seed, INACTIVE, place) for place in range(configuration.inactive)]
-    draws += [mix(seed, FAILURES, place) for place in range(count - configuration.inactive)]
+    draws = [mix(seed, INACTIVE, index) for index in range(configuration.inactive)]
+    draws += [mix(seed, FAILURES, index) for index in range(count - configuration.inactive)]
     if configuration.rules.draw == "replacement":
         return [safe + below(bits, pool) for bits in draws]
     # Fisher and Yates's shuffle, of a list stored only where it differs from its index.
     moved: dict[int, int] = {}
     victims = []
-    for place, bits in enumerate(draws):
-        other = place + below(bits, pool - place)
+    for index, bits in enumerate(draws):
+        other = index + below(bits, pool - index)
         victims.append(safe + moved.get(other, other))
-        moved[other] = moved.get(place, place)
+        moved[other] = moved.get(index, index)
     return victims
 
 
@@ -462,25 +462,25 @@ def _victims_from(configuration: Configuration, seed: int, count: int, first: in
     """
     nodes, distinct = configuration.nodes, configuration.rules.draw == "distinct"
     weights, beyond = [], 1.0
-    for place in range(count):
-        left = nodes - first - place * distinct
-        weights.append(beyond * (end - first) / left)
-        beyond *= (nodes - end - place * distinct) / left
+    for index in range(count):
+        remaining = nodes - first - index * distinct
+        weights.append(beyond * (end - first) / remaining)
+        beyond *= (nodes - end - index * distinct) / remaining
     point = mix(seed, TOPMOST, 0) / 2**64 * math.fsum(weights)
     hit = 0
     while hit < count - 1 and (weights[hit + 1] > 0) and point >= weights[hit]:
         point -= weights[hit]
         hit += 1
-    places: list[int] = []
+    indices: list[int] = []
     draw = 0
-    while len(places) < count:
-        drawn, draw = len(places), draw + 1
+    while len(indices) < count:
+        drawn, draw = len(indices), draw + 1
         low, high = (end, nodes) if drawn < hit else (first, end) if drawn == hit else (first, nodes)
-        place = low + below(mix(seed, TOPMOST, draw), high - low)
-        if not distinct or place not in places:
-            places.append(place)
+        index = low + below(mix(seed, TOPMOST, draw), high - low)
+        if not distinct or index not in indices:
+            indices.append(index)
     order = ranking(nodes, configuration.tree, configuration.k, configuration.roots)[0]
-    return [int(order[place]) for place in places]
+    return [int(order[index]) for index in indices]
 
 
 @lru_cache(maxsize=4)

@@ -37,7 +37,7 @@ _LISTED: Final = (
 _NUMBERS: Final = ("nodes", "L", "o", "inactive", "failures", "group", "timeout")
 _WINDOW: Final = re.compile(r"([0-9]{1,18})\.\.([0-9]{1,18})")
 _NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
-_MOST_CONFIGURATIONS: Final = 10_000
+_MAX_CONFIGURATIONS: Final = 10_000
 
 
 def configurations(given: Mapping[str, str], *, rules: Sequence[str] = ()) -> list[Configuration]:
@@ -70,9 +70,9 @@ def configurations(given: Mapping[str, str], *, rules: Sequence[str] = ()) -> li
     timeout = _value("timeout", options["timeout"], problems) if options["timeout"] else None
     lists = {name: [_value(name, word.strip(), problems) for word in options[name].split(",")] for name in _LISTED}
     count = math.prod(map(len, lists.values())) * len(sets)
-    if count > _MOST_CONFIGURATIONS:
-        said = f"{count:,} configurations with all lists; the limit is {_MOST_CONFIGURATIONS:,}"
-        problems.append(OptionProblem("nodes", said))
+    if count > _MAX_CONFIGURATIONS:
+        message = f"{count:,} configurations with all lists; the limit is {_MAX_CONFIGURATIONS:,}"
+        problems.append(OptionProblem("nodes", message))
     if problems:
         raise ConfigError(*problems)
     made: list[Configuration] = []
@@ -128,8 +128,8 @@ def _tree(text: str, problems: list[OptionProblem]) -> tuple[str, int | str]:
     if radix in ("", "auto"):
         return kind, "auto"
     if not _NUMBER.fullmatch(radix):
-        said = f"expected an integer or auto, got {radix!r}; write for example knomial:9"
-        problems.append(OptionProblem("tree", said))
+        message = f"expected an integer or auto, got {radix!r}; write for example knomial:9"
+        problems.append(OptionProblem("tree", message))
         return kind, "auto"
     return kind, int(radix)
 

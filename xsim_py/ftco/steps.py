@@ -116,10 +116,10 @@ class StepModel:
         self.plan = plan
         self._record = record
         self._rules = configuration.rules
-        self._doubles = configuration.algorithm == RECURSIVE_DOUBLING
+        self._is_doubling = configuration.algorithm == RECURSIVE_DOUBLING
         self._shape: Any = configuration.shape()
         self._timing: Any = configuration.timing()
-        if self._doubles:
+        if self._is_doubling:
             self._shape = halves = Halves(configuration.nodes)
             latency, timeout = configuration.latency, configuration.timeout
             self._timing = DoublingTiming(halves, latency=latency, overhead=1, timeout=timeout)
@@ -129,12 +129,12 @@ class StepModel:
         self.alive = [True] * size
         self._fails = [step != NEVER for step in plan.dead_step.tolist()]
         self._found_finished = [False] * size
-        self._root = -1 if self._doubles else 0  # receivers without a pending reply
-        self._unfinished = size - (not self._doubles)
+        self._root = -1 if self._is_doubling else 0  # receivers without a pending reply
+        self._unfinished = size - (not self._is_doubling)
         self._others = size - 1
         self._sent = [0, 0, 0]
         self._last_step = -1
-        self._over = False
+        self._ended = False
         # Events by step.
         self._kernel = Kernel(native_origin=size)
         self._deaths: defaultdict[int, list[int]] = defaultdict(list)
@@ -149,8 +149,8 @@ class StepModel:
 
     def _make(self, node: int) -> TreeNode:
         operation, order = self.configuration.operation, self._rules.order
-        if self._doubles or self._rules.traversal == "paper":
-            kind: Any = DoublingNode if self._doubles else PaperNode
+        if self._is_doubling or self._rules.traversal == "paper":
+            kind: Any = DoublingNode if self._is_doubling else PaperNode
             made: OperationNode = kind(
                 node,
                 self._shape,
@@ -188,14 +188,14 @@ class StepModel:
     def run(self) -> Outcome:
         """Run to the end, or until the run is known to hang."""
         for node, step in enumerate(self.plan.start_step.tolist()):
-            self._at(self._starts, step).append(node)
+            self._events_at(self._starts, step).append(node)
         for node, step in enumerate(self.plan.dead_step.tolist()):
             if self._fails[node]:
-                self._at(self._deaths, step).append(node)
+                self._events_at(self._deaths, step).append(node)
         self._kernel.run_window(self.configuration.step_limit + 1)
         return self._outcome()
 
-    def _at(self, events: defaultdict[int, _Events], step: int) -> _Events:
+    def _events_at(self, events: defaultdict[int, _Events], step: int) -> _Events:
         self._post(step)
         return events[step]
 
@@ -208,7 +208,7 @@ class StepModel:
         self._drawn.clear()
         awake = self._awake.pop(now, set())
         for node in self._deaths.pop(now, ()):
-            self._die(node, now)
+            self._fail(node, now)
         for dest, packet, limit in self._arrivals.pop(now, ()):
             if self.alive[dest]:
                 self.nodes[dest].deliver(packet, now)
@@ -216,7 +216,7 @@ class StepModel:
                 if packet.kind != ACK and self._fails[dest]:
                     self._unread[dest].append((packet.source, packet.kind, limit))
             elif limit >= 0:
-                self._at(self._notices, max(now, limit)).add((packet.source, dest))
+                self._events_at(self._notices, max(now, limit)).add((packet.source, dest))
         for node, dead in sorted(self._notices.pop(now, ())):
             if self.alive[node]:
                 self.nodes[node].died(dead, now)
@@ -230,7 +230,7 @@ class StepModel:
                 self._act(node, now)
         self._last_step = now
         if self._is_over():
-            self._over = True
+            self._ended = True
             self._kernel.stop()
 
     def _enter(self, number: int, now: int) -> None:
@@ -240,17 +240,17 @@ class StepModel:
         else:
             node.enter(now)
 
-    def _die(self, node: int, now: int) -> None:
+    def _fail(self, node: int, now: int) -> None:
         self.alive[node] = False
         self._others -= node != 0
         if node != self._root:
             self._unfinished -= not self._found_finished[node]
         waiting = [(source, limit) for source, _, limit in self._unread.pop(node, ())]
-        if self._doubles or self._rules.traversal == "paper":
+        if self._is_doubling or self._rules.traversal == "paper":
             waiting += self._unanswered.pop(node, {}).items()
         for source, limit in waiting:
             if limit >= 0:
-                self._at(self._notices, max(now, limit)).add((source, node))
+                self._events_at(self._notices, max(now, limit)).add((source, node))
 
     def _act(self, number: int, now: int) -> None:
         node = self.nodes[number]
@@ -262,18 +262,18 @@ class StepModel:
         entered = node.entered
         action = node.act(now)
         if isinstance(action, TakeAction):
-            self._taken(number, action.packet.kind, action.packet.source, now)
+            self._record_take(number, action.packet.kind, action.packet.source, now)
         elif action is not None:
             if not entered and isinstance(node, ReferenceNode):
-                self._taken(number, KEEPALIVE, action.dest, now)
+                self._record_take(number, KEEPALIVE, action.dest, now)
             self._send(number, action, now)
         wake = node.wake(now + 1)
         if node.finished and not self._found_finished[number]:
             wake = now + 1  # it returns to that state after a failure has interrupted it
         if wake is not None:
-            self._at(self._awake, max(wake, now + 1)).add(number)
+            self._events_at(self._awake, max(wake, now + 1)).add(number)
 
-    def _taken(self, node: int, kind: int, source: int, now: int) -> None:
+    def _record_take(self, node: int, kind: int, source: int, now: int) -> None:
         if self._record is not None:
             self._record.append(Action(now, node, "take", kind, source))
         if kind != ACK and self._fails[node]:
@@ -298,7 +298,7 @@ class StepModel:
         else:
             arrival = now + packet.distance
         limit = -1 if packet.kind == ACK else self.nodes[node].contacts[dest].deadline  # -1: no reply is pending
-        self._at(self._arrivals, arrival).append((dest, packet, limit))
+        self._events_at(self._arrivals, arrival).append((dest, packet, limit))
 
     # ------------------------------------------------------------------------------------------------- the end
 
@@ -309,9 +309,11 @@ class StepModel:
         return self._unfinished == 0
 
     def _outcome(self) -> Outcome:
-        living = [number for number, lives in enumerate(self.alive) if lives]
-        starts = [int(self.plan.start_step[number]) for number in living]
-        finishes = [time for number in living if number != self._root and (time := self.nodes[number].finish_time) >= 0]
+        survivors = [number for number, lives in enumerate(self.alive) if lives]
+        starts = [int(self.plan.start_step[number]) for number in survivors]
+        finishes = [
+            time for number in survivors if number != self._root and (time := self.nodes[number].finish_time) >= 0
+        ]
         first_finish = min(finishes, default=-1)
         return Outcome(
             latency_steps=self._last_step - max(starts),
@@ -321,9 +323,9 @@ class StepModel:
             acks=self._sent[ACK],
             input_spread=max(starts) - min(starts),
             output_spread=self._last_step - first_finish if finishes else 0,
-            longest_queue=max(self.nodes[number].longest_queue for number in living),
-            dead=len(self.alive) - len(living),
-            hung=not self._over,
+            longest_queue=max(self.nodes[number].longest_queue for number in survivors),
+            dead=len(self.alive) - len(survivors),
+            hung=not self._ended,
             first_start_step=min(starts),
             last_start_step=max(starts),
             first_finish_step=first_finish,

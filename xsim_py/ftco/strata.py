@@ -22,7 +22,7 @@ from xsim_py.ftco.summary import UNITS, Statistic, Summary
 SAMPLINGS: Final = ("plain", "strata")
 """Sampling of an ensemble: each run from all possibilities, or from its stratum."""
 
-_LEAST_WEIGHT: Final = 1e-3
+_MIN_WEIGHT: Final = 1e-3
 
 
 class Stratum(NamedTuple):
@@ -36,7 +36,7 @@ class Stratum(NamedTuple):
     """Number of runs."""
     stream: int
     """Number that sets the seeds of its runs, separate for each stratum; 0 for plain ones."""
-    in_turn: bool
+    exhaustive: bool
     """True if run i hits the i-th node of ``topmost``, and the failing node is not drawn."""
 
 
@@ -67,8 +67,8 @@ def strata(configuration: Configuration, runs: int) -> list[Stratum]:
         Approximate number of runs; half of them are distributed evenly, half by weight, and at least two per stratum.
         The last strata are joined if it is rare (under 1 in 1,000) that they contain all faults.
     """
-    reach = [(first, end, _beyond(configuration, first)) for first, end in levels(configuration)]
-    while len(reach) > 1 and reach[-1][2] < _LEAST_WEIGHT:
+    reach = [(first, end, _probability_from(configuration, first)) for first, end in levels(configuration)]
+    while len(reach) > 1 and reach[-1][2] < _MIN_WEIGHT:
         (_, last, _), (first, _, above) = reach.pop(), reach.pop()
         reach.append((first, last, above))
     after = [*(above for _, _, above in reach[1:]), 0.0]
@@ -77,13 +77,13 @@ def strata(configuration: Configuration, runs: int) -> list[Stratum]:
     for stream, ((first, end, above), below) in enumerate(zip(reach, after, strict=True), 1):
         weight = above - below
         share = max(2, round(runs * (1 / len(reach) + weight) / 2))
-        in_turn = single and end - first <= max(share, runs * (end - first) // (configuration.nodes - 1))
-        count = end - first if in_turn else share
-        made.append(Stratum(replace(configuration, topmost=(first, end)), weight, count, stream, in_turn))
+        exhaustive = single and end - first <= max(share, runs * (end - first) // (configuration.nodes - 1))
+        count = end - first if exhaustive else share
+        made.append(Stratum(replace(configuration, topmost=(first, end)), weight, count, stream, exhaustive))
     return made
 
 
-def _beyond(configuration: Configuration, first: int) -> float:
+def _probability_from(configuration: Configuration, first: int) -> float:
     """Return the probability that all faults hit nodes from position `first` on."""
     nodes, safe = configuration.nodes, configuration.first_mortal
     faults = configuration.inactive + configuration.failures
@@ -100,9 +100,9 @@ def combine(configuration: Configuration, parts: Sequence[Stratum], found: Seque
     statistics = {}
     for name in UNITS:
         both = zip(parts, found, strict=True)
-        good = [(part.weight, each) for part, summary in both if (each := summary[name]) is not None]
-        total = math.fsum(weight for weight, _ in good)
-        statistics[name] = _weighted([(weight / total, each) for weight, each in good]) if good else None
+        known = [(part.weight, each) for part, summary in both if (each := summary[name]) is not None]
+        total = math.fsum(weight for weight, _ in known)
+        statistics[name] = _weighted([(weight / total, each) for weight, each in known]) if known else None
     return Summary(
         configuration=configuration,
         seed=found[0].seed,
@@ -114,10 +114,10 @@ def combine(configuration: Configuration, parts: Sequence[Stratum], found: Seque
     )
 
 
-def _weighted(good: Sequence[tuple[float, Statistic]]) -> Statistic:
+def _weighted(known: Sequence[tuple[float, Statistic]]) -> Statistic:
     return Statistic(
-        math.fsum(weight * each.mean for weight, each in good),
-        math.sqrt(math.fsum((weight * (each.stderr or 0.0)) ** 2 for weight, each in good)),
-        min(each.min for _, each in good),
-        max(each.max for _, each in good),
+        math.fsum(weight * each.mean for weight, each in known),
+        math.sqrt(math.fsum((weight * (each.stderr or 0.0)) ** 2 for weight, each in known)),
+        min(each.min for _, each in known),
+        max(each.max for _, each in known),
     )

@@ -60,10 +60,10 @@ class Statistic(NamedTuple):
     max: float
 
 
-def statistic(values: Sequence[float] | NDArray[Any], *, in_turn: bool = False) -> Statistic | None:
+def statistic(values: Sequence[float] | NDArray[Any], *, exhaustive: bool = False) -> Statistic | None:
     """Return the statistic of some values; None if there are none.
 
-    If they are of one node after the other (`in_turn`), and of every node, the choice of the failing node is not
+    If they are of one node after the other (`exhaustive`), and of every node, the choice of the failing node is not
     random: the error is that of the other draws, from the differences of neighbours (Wolter, "Introduction to Variance
     Estimation", 8.2).
     """
@@ -75,11 +75,11 @@ def statistic(values: Sequence[float] | NDArray[Any], *, in_turn: bool = False) 
     mean = low if low == high else math.fsum(numbers) / count
     if count == 1:
         return Statistic(mean, None, low, high)
-    if in_turn:
-        apart = math.fsum((one - other) ** 2 for one, other in pairwise(numbers)) / 2
+    if exhaustive:
+        squares = math.fsum((one - other) ** 2 for one, other in pairwise(numbers)) / 2
     else:
-        apart = math.fsum((number - mean) ** 2 for number in numbers)
-    error = math.sqrt(apart / (count - 1) / count)
+        squares = math.fsum((number - mean) ** 2 for number in numbers)
+    error = math.sqrt(squares / (count - 1) / count)
     return Statistic(mean, error, low, high)
 
 
@@ -107,8 +107,8 @@ def expected_largest(found: Statistic, runs: int, of: int) -> tuple[float, float
     deviation = found.stderr * math.sqrt(runs)
     shift = math.sqrt(6) / math.pi * math.log(of)
     # The standard deviation of Gumbel's distribution has a relative error of sqrt(1.1 / n) (kurtosis 5.4).
-    unsure = deviation * math.hypot(1 / math.sqrt(runs), shift * math.sqrt(1.1 / runs))
-    return found.mean + shift * deviation, math.hypot(deviation, unsure)
+    uncertainty = deviation * math.hypot(1 / math.sqrt(runs), shift * math.sqrt(1.1 / runs))
+    return found.mean + shift * deviation, math.hypot(deviation, uncertainty)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,21 +151,25 @@ class Summary:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the summary as plain data, as in JSON."""
-        made = self.configuration
+        configuration = self.configuration
         plain = {
-            "nodes": made.nodes,
-            **({"tree": made.tree, "radix": made.radix, "roots": made.roots} if made.has_tree else {}),
-            "L": made.L,
-            "o": made.o,
-            "inactive": made.inactive,
-            "failures": made.failures,
-            "window": None if made.window is None else list(made.window),
-            "imbalance": made.imbalance,
-            "operation": made.operation,
-            "algorithm": made.algorithm,
-            "group": made.group,
-            "timeout": made.timeout,
-            "rules": rules_text(made.rules),
+            "nodes": configuration.nodes,
+            **(
+                {"tree": configuration.tree, "radix": configuration.radix, "roots": configuration.roots}
+                if configuration.has_tree
+                else {}
+            ),
+            "L": configuration.L,
+            "o": configuration.o,
+            "inactive": configuration.inactive,
+            "failures": configuration.failures,
+            "window": None if configuration.window is None else list(configuration.window),
+            "imbalance": configuration.imbalance,
+            "operation": configuration.operation,
+            "algorithm": configuration.algorithm,
+            "group": configuration.group,
+            "timeout": configuration.timeout,
+            "rules": rules_text(configuration.rules),
             "seed": self.seed,
             "sampling": self.sampling,
             "runs": self.runs,
@@ -183,7 +187,7 @@ def summarise(
     fault_free: Runs,
     overhead_s: float | None,
     *,
-    in_turn: bool = False,
+    exhaustive: bool = False,
 ) -> Summary:
     """Compute the statistics of one configuration.
 
@@ -204,24 +208,24 @@ def summarise(
     if len(fault_free) == len(runs) > 1:
         ended &= fault_free[:, COLUMNS.index("hung")] == 0
         fault_free = fault_free[ended]
-    good = {name: runs[ended, index] for index, name in enumerate(COLUMNS)}
-    before = {name: fault_free[:, index] for index, name in enumerate(COLUMNS)}
+    columns = {name: runs[ended, index] for index, name in enumerate(COLUMNS)}
+    baseline = {name: fault_free[:, index] for index, name in enumerate(COLUMNS)}
     faults, nodes = configuration.inactive + configuration.failures, configuration.nodes
-    steps = good["latency_steps"]
+    steps = columns["latency_steps"]
     values: dict[str, NDArray[Any] | tuple[()]] = {
         "latency_steps": steps,
         "latency_s": () if overhead_s is None else steps * overhead_s,
-        "work": good["messages"] / nodes,
-        "work_truncated": good["messages"] // nodes,
-        "penalty_steps_per_fault": (steps - before["latency_steps"]) / faults if faults else (),
-        "penalty_work_per_fault": (good["messages"] - before["messages"]) / nodes / faults if faults else (),
-        **{name: good[column] for name, column in _AS_MEASURED.items()},
+        "work": columns["messages"] / nodes,
+        "work_truncated": columns["messages"] // nodes,
+        "penalty_steps_per_fault": (steps - baseline["latency_steps"]) / faults if faults else (),
+        "penalty_work_per_fault": (columns["messages"] - baseline["messages"]) / nodes / faults if faults else (),
+        **{name: columns[column] for name, column in _AS_MEASURED.items()},
     }
     return Summary(
         configuration=configuration,
         seed=seed,
         runs=len(runs),
         hung=int((~ended).sum()),
-        fault_free_steps=int(before["latency_steps"][0]) if len(fault_free) == 1 else None,
-        statistics={name: statistic(values[name], in_turn=in_turn) for name in UNITS},
+        fault_free_steps=int(baseline["latency_steps"][0]) if len(fault_free) == 1 else None,
+        statistics={name: statistic(values[name], exhaustive=exhaustive) for name in UNITS},
     )

@@ -49,7 +49,7 @@ def trace_run(
         steps = np.full(configuration.nodes, NEVER, np.int64)
         steps[list(deaths)] = list(deaths.values())
         drawn = Plan(drawn.seed, steps, drawn.start_step)
-    traced = _Traced(configuration, drawn)
+    traced = _TracedModel(configuration, drawn)
     return traced.run(), traced.flow()
 
 
@@ -66,40 +66,40 @@ def _check(configuration: Configuration, deaths: Mapping[int, int]) -> None:
         raise ConfigError(*problems)
 
 
-class _Traced(StepModel):
+class _TracedModel(StepModel):
     """The step model with a record of all messages."""
 
     def __init__(self, configuration: Configuration, plan: Plan) -> None:
         self._arrows: list[Arrow] = []
-        self._under_way: defaultdict[tuple[int, int, int], deque[int]] = defaultdict(deque)
+        self._in_flight: defaultdict[tuple[int, int, int], deque[int]] = defaultdict(deque)
         self._learned: list[tuple[int, int, int]] = []
         self._result: Outcome | None = None
         self._end = -1
         super().__init__(configuration, plan)
 
     def _make(self, node: int) -> TreeNode:
-        made = super()._make(node)
-        made.__class__ = _listening(type(made), self._learned)
-        return made
+        created = super()._make(node)
+        created.__class__ = _recording(type(created), self._learned)
+        return created
 
     def _send(self, node: int, action: SendAction, now: int) -> None:
         super()._send(node, action, now)
         dest, packet = action
         arrival = now + (packet.distance if self._is_near(packet.kind) else self.configuration.latency + 1)
-        self._under_way[node, dest, packet.kind].append(len(self._arrows))
+        self._in_flight[node, dest, packet.kind].append(len(self._arrows))
         self._arrows.append(Arrow(_KINDS[packet.kind], node, now, dest, arrival, None))
 
     def _is_near(self, kind: int) -> bool:
         return _KINDS[kind] != "DATA" and self._rules.control_latency == "distance"
 
-    def _taken(self, node: int, kind: int, source: int, now: int) -> None:
-        super()._taken(node, kind, source, now)
-        place = self._under_way[source, node, kind].popleft()
-        self._arrows[place] = self._arrows[place]._replace(taken=now)
+    def _record_take(self, node: int, kind: int, source: int, now: int) -> None:
+        super()._record_take(node, kind, source, now)
+        index = self._in_flight[source, node, kind].popleft()
+        self._arrows[index] = self._arrows[index]._replace(taken=now)
 
     def _is_over(self) -> bool:
         if self._result is None and super()._is_over():
-            self._over = True
+            self._ended = True
             self._result = super()._outcome()
             self._end = self._last_step
         return self._result is not None and self._last_step >= self._end + _REST
@@ -109,15 +109,15 @@ class _Traced(StepModel):
 
     def flow(self) -> MessageFlow:
         """The flow of the recorded messages."""
-        made, shown = self.configuration, self._end if self._end >= 0 else self._last_step
+        config, shown = self.configuration, self._end if self._end >= 0 else self._last_step
         busy = [arrow.taken or arrow.arrived for arrow in self._arrows if arrow.sent <= shown]
         end = max([shown, *busy])
         finishes = {number: node.finish_time for number, node in enumerate(self.nodes) if node.finish_time >= 0}
-        tree = f"{made.tree}:{made.k} tree, {made.roots} root{'s' if made.roots == 'multi' else ''}"
-        way = tree if made.has_tree else made.algorithm.replace("_", " ")
+        tree = f"{config.tree}:{config.k} tree, {config.roots} root{'s' if config.roots == 'multi' else ''}"
+        shape = tree if config.has_tree else config.algorithm.replace("_", " ")
         return MessageFlow(
-            nodes=made.nodes,
-            title=f"{made.operation.capitalize()}, {made.nodes:,} nodes, {way}, L = {made.L}, o = {made.o}",
+            nodes=config.nodes,
+            title=f"{config.operation.capitalize()}, {config.nodes:,} nodes, {shape}, L = {config.L}, o = {config.o}",
             arrows=[arrow for arrow in self._arrows if arrow.sent <= end],
             deaths={node: step for node, step in enumerate(self.plan.dead_step.tolist()) if step <= end},
             starts={node: step for node, step in enumerate(self.plan.start_step.tolist()) if step},
@@ -127,10 +127,10 @@ class _Traced(StepModel):
         )
 
 
-def _listening(kind: type[TreeNode], learned: list[tuple[int, int, int]]) -> type[TreeNode]:
+def _recording(kind: type[TreeNode], learned: list[tuple[int, int, int]]) -> type[TreeNode]:
     """Return a kind of node that records failure notices with their steps."""
 
-    class Listening(kind):  # type: ignore[misc, valid-type]
+    class Recording(kind):  # type: ignore[misc, valid-type]
         __slots__ = ()
 
         def died(self, other: int, now: int) -> None:
@@ -138,4 +138,4 @@ def _listening(kind: type[TreeNode], learned: list[tuple[int, int, int]]) -> typ
                 learned.append((now, self.me, other))
             super().died(other, now)
 
-    return Listening
+    return Recording

@@ -44,7 +44,7 @@ def check(given: Mapping[str, Value]) -> dict[str, Any]:
     ConfigError
         With a line ``option: problem`` for each problem.
     """
-    from xsim_py.ftco.model import MOST_RUNS
+    from xsim_py.ftco.model import MAX_RUNS
     from xsim_py.ftco.strata import SAMPLINGS
 
     lists = [OptionProblem(name, _LIST) for name, value in given.items() if isinstance(value, list)]
@@ -53,7 +53,7 @@ def check(given: Mapping[str, Value]) -> dict[str, Any]:
     words = {name: text_of(value) for name, value in given.items() if not isinstance(value, list)}
     settings: dict[str, Any] = {"seed": int(words.pop("seed"))}
     problems: list[OptionProblem] = []
-    parse_runs = partial(parse_whole, least=1, most=MOST_RUNS)
+    parse_runs = partial(parse_whole, least=1, most=MAX_RUNS)
     for name, key, parse, usual in (
         ("runs", "runs", parse_runs, _RUNS),
         ("overhead_time", "overhead_ps", parse_time_ps, _OVERHEAD),

@@ -21,11 +21,11 @@ from xsim_py.ftco.model import Configuration, Outcome, Plan
 from .engine import Process, StepEngine
 from .gossip import corrected_gossip
 from .hierarchy import run_hierarchical
-from .trees import tree_of_the_living
+from .trees import survivor_tree
 
 _ALGORITHMS: Final[dict[str, Callable[[int, StepEngine], Process]]] = {
     "gossip": corrected_gossip,
-    **{name: partial(tree_of_the_living, name) for name in ("rerouting", "lookup_avoiding", "rebalancing")},
+    **{name: partial(survivor_tree, name) for name in ("rerouting", "lookup_avoiding", "rebalancing")},
 }
 
 

@@ -14,21 +14,21 @@ from typing import Any, NamedTuple
 from xsim_py.ftco.model import Configuration, Outcome, Plan
 
 
-class TakenMessage(NamedTuple):
+class ReceivedMessage(NamedTuple):
     """A message as it is taken."""
 
     source: int
     payload: Any
 
 
-class SendWish(NamedTuple):
+class SendCommand(NamedTuple):
     """A request to send a message, in one step."""
 
     dest: int
     payload: Any
 
 
-class TakeWish(NamedTuple):
+class ReceiveCommand(NamedTuple):
     """A request to take the next message, in one step.
 
     The result is None if no message arrives before step `until`.
@@ -37,13 +37,13 @@ class TakeWish(NamedTuple):
     until: int | None = None
 
 
-class WorkWish(NamedTuple):
+class WorkCommand(NamedTuple):
     """A request for other work of some steps."""
 
     steps: int
 
 
-Process = Generator[SendWish | TakeWish | WorkWish, Any, None]
+Process = Generator[SendCommand | ReceiveCommand | WorkCommand, Any, None]
 
 
 class StepEngine:
@@ -81,14 +81,14 @@ class StepEngine:
         self._latency = configuration.latency
         self._dead = plan.dead_step.tolist()
         self._starts = plan.start_step.tolist()
-        self._queues: list[deque[TakenMessage]] = [deque() for _ in range(self.size)]
+        self._queues: list[deque[ReceivedMessage]] = [deque() for _ in range(self.size)]
         self._processes = [algorithm(node, self) for node in range(self.size)]
-        self._wishes: list[SendWish | TakeWish | WorkWish | None] = [None] * self.size
+        self._commands: list[SendCommand | ReceiveCommand | WorkCommand | None] = [None] * self.size
         self._ready = list(self._starts)
         self._finish: dict[int, int] = {}
         self._sent = 0
         self._longest = 0
-        self._events: list[tuple[int, int, int, TakenMessage | None]] = []
+        self._events: list[tuple[int, int, int, ReceivedMessage | None]] = []
         self._count = 0
 
     def finish(self, node: int, result: Any) -> None:
@@ -104,8 +104,8 @@ class StepEngine:
         """Run to the end: all survivors have finished, or no node acts any longer."""
         for node in range(self.size):
             self._post(self._starts[node], node)
-        living = [node for node in range(self.size) if self._dead[node] > self._starts[node]]
-        while self._events and self._is_waited_for(living):
+        survivors = [node for node in range(self.size) if self._dead[node] > self._starts[node]]
+        while self._events and self._has_unfinished(survivors):
             self.now, _, node, message = heapq.heappop(self._events)
             if self._dead[node] <= self.now:
                 continue
@@ -114,70 +114,70 @@ class StepEngine:
                 self._longest = max(self._longest, len(self._queues[node]))
             if self._ready[node] <= self.now:
                 self._act(node)
-        return self._outcome(hung=self._is_waited_for(living))
+        return self._outcome(hung=self._has_unfinished(survivors))
 
-    def _is_waited_for(self, living: list[int]) -> bool:
+    def _has_unfinished(self, survivors: list[int]) -> bool:
         """Return True if a survivor has not finished; drop finished and failed nodes from the list."""
-        while living and (living[-1] in self._finish or self._dead[living[-1]] <= self.now):
-            living.pop()
-        return bool(living)
+        while survivors and (survivors[-1] in self._finish or self._dead[survivors[-1]] <= self.now):
+            survivors.pop()
+        return bool(survivors)
 
-    def _post(self, step: int, node: int, message: TakenMessage | None = None) -> None:
+    def _post(self, step: int, node: int, message: ReceivedMessage | None = None) -> None:
         self._count += 1
         # Messages of a step arrive before nodes act, each kind in the order of creation.
         heapq.heappush(self._events, (step, 2 * self._count + (message is None) * 2**60, node, message))
 
     def _act(self, node: int) -> None:
-        answer: Any = None
+        result: Any = None
         while True:
-            if self._wishes[node] is None:
+            if self._commands[node] is None:
                 try:
-                    self._wishes[node] = self._processes[node].send(answer)
+                    self._commands[node] = self._processes[node].send(result)
                 except StopIteration:
                     self._ready[node] = 2**62
                     return
-            wish = self._wishes[node]
-            if isinstance(wish, TakeWish):
-                found, answer = self._taken(node, wish)
+            command = self._commands[node]
+            if isinstance(command, ReceiveCommand):
+                found, result = self._try_receive(node, command)
                 if not found:
                     return
-                self._wishes[node] = None
-                if isinstance(answer, TakenMessage):
-                    self._resume_after(node, 1, answer)
+                self._commands[node] = None
+                if isinstance(result, ReceivedMessage):
+                    self._resume_after(node, 1, result)
                     return
                 continue
-            self._wishes[node] = None
-            if isinstance(wish, SendWish):
+            self._commands[node] = None
+            if isinstance(command, SendCommand):
                 self._sent += 1
-                message = TakenMessage(node, wish.payload)
-                self._post(self.now + self._latency + 1, wish.dest, message)
-            self._resume_after(node, wish.steps if isinstance(wish, WorkWish) else 1, None)
+                message = ReceivedMessage(node, command.payload)
+                self._post(self.now + self._latency + 1, command.dest, message)
+            self._resume_after(node, command.steps if isinstance(command, WorkCommand) else 1, None)
             return
 
-    def _resume_after(self, node: int, steps: int, answer: Any) -> None:
+    def _resume_after(self, node: int, steps: int, result: Any) -> None:
         """Resume a node after its step; its next decision takes effect from there."""
         self._ready[node] = self.now + steps
         try:
-            self._wishes[node] = self._processes[node].send(answer)
+            self._commands[node] = self._processes[node].send(result)
         except StopIteration:
             self._ready[node] = 2**62
             return
         self._post(self.now + steps, node)
 
-    def _taken(self, node: int, wish: TakeWish) -> tuple[bool, TakenMessage | None]:
+    def _try_receive(self, node: int, command: ReceiveCommand) -> tuple[bool, ReceivedMessage | None]:
         if self._queues[node]:
             return True, self._queues[node].popleft()
-        if wish.until is not None:
-            if wish.until <= self.now:
+        if command.until is not None:
+            if command.until <= self.now:
                 return True, None
-            self._post(wish.until, node)
+            self._post(command.until, node)
         return False, None
 
     def _outcome(self, *, hung: bool) -> Outcome:
         last = max(self._finish.values(), default=self.now)
-        living = [node for node in range(self.size) if self._dead[node] > max(last, self.now)]
-        starts = [self._starts[node] for node in living] or [0]
-        finishes = [self._finish[node] for node in living if node in self._finish]
+        survivors = [node for node in range(self.size) if self._dead[node] > max(last, self.now)]
+        starts = [self._starts[node] for node in survivors] or [0]
+        finishes = [self._finish[node] for node in survivors if node in self._finish]
         end = max(finishes, default=self.now)
         return Outcome(
             latency_steps=end - max(starts),
@@ -188,7 +188,7 @@ class StepEngine:
             input_spread=max(starts) - min(starts),
             output_spread=end - min(finishes, default=end),
             longest_queue=self._longest,
-            dead=self.size - len(living),
+            dead=self.size - len(survivors),
             hung=hung,
             first_start_step=min(starts),
             last_start_step=max(starts),

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from xsim_py.ftco.model import SERVICE, mix
 
-from .engine import Process, SendWish, StepEngine, TakenMessage, TakeWish
+from .engine import Process, ReceiveCommand, ReceivedMessage, SendCommand, StepEngine
 
 _GOSSIP = 0
 """The payload of a message of the first phase; those of the second have their direction, 1 or -1."""
@@ -34,23 +34,23 @@ def corrected_gossip(me: int, engine: StepEngine) -> Process:
     latency, size = engine.configuration.latency, engine.size
     end = gossip_steps(size, latency)
     if me:
-        first = yield TakeWish()
-        assert isinstance(first, TakenMessage)
+        first = yield ReceiveCommand()
+        assert isinstance(first, ReceivedMessage)
         if first.payload != _GOSSIP:
             engine.finish(me, True)
             return
     while size > 1 and (now := engine.step_of(me)) < end:
         dest = int(mix(engine.plan.seed, SERVICE, (now << 32) | me)) % (size - 1)
-        yield SendWish(dest + (dest >= me), _GOSSIP)
-    open_sides = {1, -1}  # from which no message has arrived
-    while (message := (yield TakeWish(until=end + latency + 1))) is not None:
-        open_sides.discard(-message.payload)
+        yield SendCommand(dest + (dest >= me), _GOSSIP)
+    open_directions = {1, -1}  # from which no message has arrived
+    while (message := (yield ReceiveCommand(until=end + latency + 1))) is not None:
+        open_directions.discard(-message.payload)
     for distance in range(1, size):
-        for side in (1, -1):
-            while (message := (yield TakeWish(until=0))) is not None:
-                open_sides.discard(-message.payload)
-            if side in open_sides:
-                yield SendWish((me + side * distance) % size, side)
-        if not open_sides:
+        for direction in (1, -1):
+            while (message := (yield ReceiveCommand(until=0))) is not None:
+                open_directions.discard(-message.payload)
+            if direction in open_directions:
+                yield SendCommand((me + direction * distance) % size, direction)
+        if not open_directions:
             break
     engine.finish(me, True)

@@ -10,7 +10,7 @@ import numpy as np
 from xsim_py.ftco.model import NEVER, Configuration, Outcome, Plan
 from xsim_py.ftco.steps import StepModel
 
-_LOOK: Final = 1
+_READ_DELAY: Final = 1
 """Steps from a write to the shared memory of a group to its read."""
 
 
@@ -24,27 +24,27 @@ def run_hierarchical(configuration: Configuration, plan: Plan) -> Outcome:
     """
     size, group = configuration.nodes, configuration.group
     count = -(-size // group)
-    limit = 2 * (_LOOK + 1)
+    limit = 2 * (_READ_DELAY + 1)
     dead, start = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    living = [
+    survivors = [
         [node for node in range(first, min(first + group, size)) if plan.dead_step[node] > 0]
         for first in range(0, size, group)
     ]
-    for place, members in enumerate(living):
-        lost = min(group, size - place * group) - len(members)
-        dead[place] = NEVER if members else 0
+    for index, members in enumerate(survivors):
+        lost = min(group, size - index * group) - len(members)
+        dead[index] = NEVER if members else 0
         if members:
-            before = members[0] - place * group
+            before = members[0] - index * group
             waits = limit * (before + (lost > before))
             reads = len(members) - 1
-            start[place] = max(int(plan.start_step[node]) for node in members) + waits + (reads and reads + _LOOK)
+            start[index] = max(int(plan.start_step[node]) for node in members) + waits + (reads and reads + _READ_DELAY)
     radix = min(configuration.k, max(2, count))
     upper = replace(configuration, nodes=count, radix=radix, inactive=0, failures=0, algorithm="tree", imbalance="none")
     outcome = StepModel(upper, Plan(plan.seed, dead, start)).run()
-    last = max((len(members) for members in living), default=1)
-    after = _LOOK + 1 if last > 1 else 0
-    starts = [int(plan.start_step[node]) for members in living for node in members]
-    locally = 2 * sum(len(members) - 1 for members in living if members)
+    last = max((len(members) for members in survivors), default=1)
+    after = _READ_DELAY + 1 if last > 1 else 0
+    starts = [int(plan.start_step[node]) for members in survivors for node in members]
+    locally = 2 * sum(len(members) - 1 for members in survivors if members)
     return replace(
         outcome,
         latency_steps=outcome.last_step + after - max(starts),

@@ -115,9 +115,9 @@ def run_many(configuration: Configuration, seed: int, runs: Sequence[int]) -> ND
     """
     model = _model(configuration)
     rows = np.empty((len(runs), len(COLUMNS)), np.int64)
-    for place, number in enumerate(runs):
+    for index, number in enumerate(runs):
         drawn = plan(configuration, run_seed(seed, number))
-        rows[place] = _measure(*_simulate(model, drawn, False), drawn)
+        rows[index] = _measure(*_simulate(model, drawn, False), drawn)
     return rows
 
 
@@ -128,18 +128,18 @@ def _simulate(model: Model, drawn: Plan, record: bool) -> tuple[State, bool]:
         trouble = int(state.numbers[at.TROUBLE])
         if not trouble:
             return state, ended
-        model.more_room(trouble)
+        model.enlarge(trouble)
 
 
 def _measure(state: State, ended: bool, drawn: Plan) -> tuple[int, ...]:
     """Return the fields of `Outcome`, in order."""
     numbers, nodes = state.numbers, state.nodes
     last = int(numbers[at.STEP])
-    living = nodes[:, at.DEAD_STEP] > last
+    survivors = nodes[:, at.DEAD_STEP] > last
     data, keepalives, acks = (int(numbers[at.SENT_DATA + kind]) for kind in (at.DATA, at.KEEPALIVE, at.ACK))
-    starts = nodes[living, at.ENTRY]
+    starts = nodes[survivors, at.ENTRY]
     first_start, last_start = int(starts.min()), int(starts.max())
-    finishes = nodes[1:, at.FINISH][living[1:]]
+    finishes = nodes[1:, at.FINISH][survivors[1:]]
     finishes = finishes[finishes >= 0]
     first_finish = int(finishes.min()) if len(finishes) else -1
     return (
@@ -150,8 +150,8 @@ def _measure(state: State, ended: bool, drawn: Plan) -> tuple[int, ...]:
         acks,
         last_start - first_start,
         last - first_finish if len(finishes) else 0,
-        int(nodes[living, at.LONGEST].max()),
-        len(nodes) - int(living.sum()),
+        int(nodes[survivors, at.LONGEST].max()),
+        len(nodes) - int(survivors.sum()),
         int(not ended),
         first_start,
         last_start,

@@ -68,8 +68,8 @@ class Model:
         rows[:, at.ETA_SUB] = timing.eta_sub_array()
         rows[:, at.ETA_FULL] = timing.eta_full_array()
         rows[:, at.PHASE] = _PHASES[self._configuration.operation][0]
-        rows[:, at.RINGS] = at.NEVER
-        rows[:, at.ASKS_FROM] = -1
+        rows[:, at.ALARM_STEP] = at.NEVER
+        rows[:, at.QUERIES_FROM] = -1
         rows[:, at.FINISH] = -1
         rows[:, [at.LATEST, at.LATEST_KEEPALIVE, at.LATEST_ACK, at.NOTICES]] = -1
         rows[:, at.SPANS] = 1
@@ -85,9 +85,9 @@ class Model:
         rows = np.zeros((int(nodes[:, at.KNOWN].sum()), at.CONTACT_WIDTH), np.int32)
         first = nodes[:, at.FIRST].astype(np.int64)
         for root in range(roots if roots > 1 else 0):
-            for place, father in enumerate(shape.fathers(root)):
-                row = rows[first[root] + place]
-                row[at.WHO] = father
+            for index, father in enumerate(shape.fathers(root)):
+                row = rows[first[root] + index]
+                row[at.PEER] = father
                 row[at.SLOT] = (root - father - 1) % roots
         children = np.arange(roots, size)
         parents = nodes[roots:, at.PARENT].astype(np.int64)
@@ -97,14 +97,14 @@ class Model:
         start = np.concatenate(([0], np.cumsum(np.bincount(parents, minlength=size))))
         slot = nodes[parents, at.FATHERS] + np.arange(size - roots) - start[parents]
         up, down = first[children], first[parents] + slot
-        rows[up, at.WHO] = parents
+        rows[up, at.PEER] = parents
         rows[up, at.SLOT] = slot
-        rows[down, at.WHO] = children
+        rows[down, at.PEER] = children
         rows[down, at.ROLE] = at.CHILD
         rows[:, at.DISTANCE] = 1
-        rows[:, at.WHERE] = nodes[rows[:, at.WHO], at.SPOT]
+        rows[:, at.WHERE] = nodes[rows[:, at.PEER], at.SPOT]
         owner = np.repeat(np.arange(size), nodes[:, at.KNOWN])
-        rows[:, at.PATIENCE] = self._patience[rows[:, at.WHO], 1]
+        rows[:, at.PATIENCE] = self._patience[rows[:, at.PEER], 1]
         rows[:, at.INTERVAL] = np.maximum(rows[:, at.PATIENCE], self._patience[owner, 1])
         return rows
 
@@ -157,7 +157,7 @@ class Model:
             Whether to record the actions of nodes.
         """
         if record and not self._room[at.NO_ROOM_ACTIONS]:
-            self.more_room(at.NO_ROOM_ACTIONS)
+            self.enlarge(at.NO_ROOM_ACTIONS)
         if self._state is None:
             self._state = self._allocate()
         state = self._state
@@ -171,7 +171,7 @@ class Model:
         state.awake[:] = 0
         return state
 
-    def more_room(self, trouble: int) -> None:
+    def enlarge(self, trouble: int) -> None:
         """Enlarge the array that was too small."""
         for kind, room in self._room.items():
             if trouble & kind:

@@ -52,10 +52,10 @@ def schedule(s: State, event: int, step: int) -> None:
 @jit
 def set_alarm(s: State, node: int, step: int) -> None:
     """Let a node look for work in a later step, unless it does so before."""
-    if step < s.nodes[node, at.RINGS]:
+    if step < s.nodes[node, at.ALARM_STEP]:
         event = new_event(s, at.ALARM, node, node)
         if event >= 0:
-            s.nodes[node, at.RINGS] = step
+            s.nodes[node, at.ALARM_STEP] = step
             schedule(s, event, step)
 
 

@@ -83,11 +83,11 @@ NODE_COLUMNS = (
     IDLE,  # whether it has no work left
     OWED,  # number of contacts that are due an ACK
     QUIET_UNTIL,  # no contact is due a query before, whatever is expected
-    RINGS,  # step of the earliest set alarm
+    ALARM_STEP,  # step of the earliest set alarm
     PHASE,
     CONTACTS,  # first contact
     KNOWN,  # number of contacts
-    ASKS_FROM,  # step from which it queries others; -1: it first checks whether it may continue
+    QUERIES_FROM,  # step from which it queries others; -1: it first checks whether it may continue
     FATHERS,
     CHILDREN,
     PLACE,  # number of the contact that the phase has reached
@@ -108,13 +108,13 @@ NODE_COLUMNS = (
 NODE_WIDTH = len(NODE_COLUMNS)
 
 CONTACT_COLUMNS = (
-    WHO,
+    PEER,
     DISTANCE,
     ROLE,
     SLOT,  # number of this node among the other's contacts, or -1
-    GONE,  # whether it is known to have failed
-    IS_OWED,
-    WAITED_FOR,  # whether a reply is pending
+    FAILED,  # whether it is known to have failed
+    ACK_OWED,
+    AWAITS_REPLY,  # whether a reply is pending
     HEARD,
     SENT,  # when DATA or KEEPALIVE was last sent there, or 0
     PATIENCE,  # timeout of a reply
@@ -128,7 +128,7 @@ EVENT_COLUMNS = (
     KIND,
     TO,
     SOURCE,
-    HOW_FAR,  # distance, as the sender sees it
+    SENT_DISTANCE,  # distance, as the sender sees it
     TIME,  # step
     DUE,  # step in which the sender is notified if the receiver has failed
     AT,  # number of the sender among the receiver's contacts, or -1
@@ -172,7 +172,7 @@ NUMBERS = (
     DISTANCE_NOW,
     FARTHEST,  # distance of an adopted contact of any node, or 0
     TROUBLE,
-    MADE_OF,  # see `jit.SOURCES`
+    SOURCES_ID,  # see `jit.SOURCES`
 ) = range(33)
 NUMBERS_LENGTH = len(NUMBERS)
 

@@ -31,7 +31,7 @@ def _begin(s: State) -> None:
         else:
             event = new_event(s, at.ALARM, node, node)
             if event >= 0:
-                nodes[node, at.RINGS] = nodes[node, at.ENTRY]
+                nodes[node, at.ALARM_STEP] = nodes[node, at.ENTRY]
                 schedule(s, event, nodes[node, at.ENTRY])
 
 
@@ -49,7 +49,7 @@ def _give_notice(s: State, event: int) -> None:
 
 
 @jit
-def _die(s: State, node: int) -> None:
+def _fail(s: State, node: int) -> None:
     """Fail a node; the senders of messages in its queue are only notified of the failure."""
     if node != 0:
         s.numbers[at.OTHERS] -= 1
@@ -80,7 +80,7 @@ def _arrive(s: State, event: int) -> None:
 
 
 @jit
-def _note(s: State, event: int) -> None:
+def _add_notice(s: State, event: int) -> None:
     """Add a failure notice before those of larger nodes; it takes effect before its receiver acts."""
     node, dead = s.events[event, at.TO], s.events[event, at.SOURCE]
     before = -1
@@ -97,7 +97,7 @@ def _note(s: State, event: int) -> None:
 
 
 @jit
-def _happen(s: State) -> None:
+def _process_events(s: State) -> None:
     """Process the events at the start of a step: failures, failure notices, arrivals and alarms."""
     now = s.numbers[at.STEP]
     slot = now & (s.wheel.shape[0] - 1)
@@ -112,12 +112,12 @@ def _happen(s: State) -> None:
         elif kind <= at.ACK:
             _arrive(s, event)
         elif kind == at.NOTICE and s.nodes[node, at.DEAD_STEP] > now:
-            _note(s, event)
+            _add_notice(s, event)
         else:
             if kind == at.DEATH:
-                _die(s, node)
-            elif kind == at.ALARM and s.nodes[node, at.RINGS] == now:
-                s.nodes[node, at.RINGS] = at.NEVER
+                _fail(s, node)
+            elif kind == at.ALARM and s.nodes[node, at.ALARM_STEP] == now:
+                s.nodes[node, at.ALARM_STEP] = at.NEVER
                 wake(s, node, 0)
             release(s, event)
         event = s.wheel[slot, 0]
@@ -155,7 +155,7 @@ def _run(s: State) -> bool:
     numbers = s.numbers
     _begin(s)
     while numbers[at.STEP] <= numbers[at.LIMIT]:
-        _happen(s)
+        _process_events(s)
         _act_all(s)
         if numbers[at.TROUBLE]:
             return False
@@ -174,7 +174,7 @@ def _entry(sources: int) -> Callable[[State], bool]:
     @jit_cached
     def simulate(s: State) -> bool:
         """Run until the operation has ended or cannot; return True if it has."""
-        s.numbers[at.MADE_OF] = sources
+        s.numbers[at.SOURCES_ID] = sources
         return _run(s)
 
     return simulate

@@ -11,7 +11,7 @@ from . import layout as at
 from .events import new_event, release, schedule, set_alarm, wake
 from .jit import jit, word
 from .layout import State
-from .repair import hear_of_death, meet
+from .repair import contact_of, handle_failure
 from .sets import add_message, copy_to_message, has, is_full
 
 _mix = jit(model.mix)
@@ -41,21 +41,21 @@ def _record(s: State, node: int, taken: int, kind: int, other: int) -> None:
 def _send(s: State, node: int, place: int, kind: int) -> None:
     """Send a message to a contact."""
     now = s.numbers[at.STEP]
-    other = s.contacts[place, at.WHO]
+    other = s.contacts[place, at.PEER]
     _record(s, node, 0, kind, other)
     s.numbers[at.SENT_DATA + kind] += 1
-    if s.contacts[place, at.IS_OWED]:
-        s.contacts[place, at.IS_OWED] = 0
+    if s.contacts[place, at.ACK_OWED]:
+        s.contacts[place, at.ACK_OWED] = 0
         s.nodes[node, at.OWED] -= 1
     event = new_event(s, kind, other, node)
     if event < 0:
         return
-    s.events[event, at.HOW_FAR] = s.contacts[place, at.DISTANCE]
+    s.events[event, at.SENT_DISTANCE] = s.contacts[place, at.DISTANCE]
     s.events[event, at.AT] = s.contacts[place, at.SLOT]
     s.events[event, at.DUE] = now + s.contacts[place, at.PATIENCE]
     if kind != at.ACK:
         s.contacts[place, at.SENT] = now
-        s.contacts[place, at.WAITED_FOR] = 1
+        s.contacts[place, at.AWAITS_REPLY] = 1
     if kind == at.DATA:
         copy_to_message(s, node, event)
         schedule(s, event, now + s.numbers[at.LATENCY] + 1)
@@ -68,7 +68,7 @@ def _send(s: State, node: int, place: int, kind: int) -> None:
 @jit
 def _due(s: State, place: int) -> int:
     """Return the step from which a contact is due a query, by the messages sent and received."""
-    if s.contacts[place, at.WAITED_FOR]:
+    if s.contacts[place, at.AWAITS_REPLY]:
         return at.NEVER
     if s.contacts[place, at.HEARD]:
         return int(s.contacts[place, at.SENT] + s.contacts[place, at.INTERVAL] + 1)
@@ -80,7 +80,7 @@ def _take(s: State, node: int, kind: int, distance: int) -> int:
     """Take the latest message of a kind from a distance (0: any); return the contact's row or -1."""
     before = -1
     event = s.nodes[node, at.LATEST + kind]
-    while event >= 0 and distance > 0 and s.events[event, at.HOW_FAR] != distance:
+    while event >= 0 and distance > 0 and s.events[event, at.SENT_DISTANCE] != distance:
         before = event
         event = s.events[event, at.NEXT]
     if event < 0:
@@ -95,13 +95,13 @@ def _take(s: State, node: int, kind: int, distance: int) -> int:
     if s.events[event, at.AT] >= 0:
         place = s.nodes[node, at.CONTACTS] + s.events[event, at.AT]
     else:
-        place = meet(s, node, other, s.events[event, at.HOW_FAR])
-    if place >= 0 and not s.contacts[place, at.GONE]:
+        place = contact_of(s, node, other, s.events[event, at.SENT_DISTANCE])
+    if place >= 0 and not s.contacts[place, at.FAILED]:
         s.contacts[place, at.HEARD] = 1
-        s.contacts[place, at.WAITED_FOR] = 0
+        s.contacts[place, at.AWAITS_REPLY] = 0
         s.nodes[node, at.QUIET_UNTIL] = min(s.nodes[node, at.QUIET_UNTIL], _due(s, place))
-        if kind != at.ACK and not s.contacts[place, at.IS_OWED]:
-            s.contacts[place, at.IS_OWED] = 1
+        if kind != at.ACK and not s.contacts[place, at.ACK_OWED]:
+            s.contacts[place, at.ACK_OWED] = 1
             s.nodes[node, at.OWED] += 1
         if kind == at.DATA:
             add_message(s, node, event)
@@ -130,7 +130,7 @@ def _next(s: State, node: int, begin: int, end: int, role: int) -> int:
     first = s.nodes[node, at.CONTACTS]
     for place in range(max(begin, s.nodes[node, at.PLACE]), end):
         contact = first + place
-        if s.contacts[contact, at.ROLE] == role and not s.contacts[contact, at.GONE]:
+        if s.contacts[contact, at.ROLE] == role and not s.contacts[contact, at.FAILED]:
             s.nodes[node, at.PLACE] = place + 1
             return int(contact)
     s.nodes[node, at.PLACE] = 0
@@ -177,7 +177,7 @@ def _traverse(s: State, node: int) -> int:
 
 
 @jit
-def _asks_from(s: State, node: int) -> int:
+def _queries_from(s: State, node: int) -> int:
     """Return the step from which a node sends queries (Algorithm 4)."""
     expected = s.nodes[node, at.ETA_FULL]
     if s.nodes[node, at.PHASE] <= at.AWAIT_ADOPTED_CHILDREN:
@@ -186,14 +186,14 @@ def _asks_from(s: State, node: int) -> int:
 
 
 @jit
-def _ask(s: State, node: int, distance: int) -> int:
+def _due_query(s: State, node: int, distance: int) -> int:
     """Return the row of the first contact at a distance (0: any) due a query, or -1."""
     now = s.numbers[at.STEP]
-    if now < s.nodes[node, at.QUIET_UNTIL] or now < s.nodes[node, at.ASKS_FROM]:
+    if now < s.nodes[node, at.QUIET_UNTIL] or now < s.nodes[node, at.QUERIES_FROM]:
         return -1
     earliest = at.NEVER
     for place in range(s.nodes[node, at.CONTACTS], s.nodes[node, at.CONTACTS] + s.nodes[node, at.KNOWN]):
-        if s.contacts[place, at.GONE] or (not s.numbers[at.ASK_ALL] and has(s, node, place)):
+        if s.contacts[place, at.FAILED] or (not s.numbers[at.ASK_ALL] and has(s, node, place)):
             continue
         due = _due(s, place)
         if due <= now and (distance == 0 or s.contacts[place, at.DISTANCE] == distance):
@@ -206,12 +206,12 @@ def _ask(s: State, node: int, distance: int) -> int:
 
 
 @jit
-def _owed(s: State, node: int, distance: int) -> int:
+def _due_ack(s: State, node: int, distance: int) -> int:
     """Return the row of the first contact at a distance (0: any) due an ACK, or -1."""
     if s.nodes[node, at.OWED] == 0:
         return -1
     for place in range(s.nodes[node, at.CONTACTS], s.nodes[node, at.CONTACTS] + s.nodes[node, at.KNOWN]):
-        if s.contacts[place, at.IS_OWED] and (distance == 0 or s.contacts[place, at.DISTANCE] == distance):
+        if s.contacts[place, at.ACK_OWED] and (distance == 0 or s.contacts[place, at.DISTANCE] == distance):
             return int(place)
     return -1
 
@@ -246,11 +246,11 @@ def _serve(s: State, node: int, distance: int) -> bool:
             return True
         if _take(s, node, at.ACK, distance) != -1:
             return True
-    place = _owed(s, node, distance)
+    place = _due_ack(s, node, distance)
     if place >= 0:
         _send(s, node, place, at.ACK)
         return True
-    place = _ask(s, node, distance)
+    place = _due_query(s, node, distance)
     if place >= 0:
         _send(s, node, place, at.KEEPALIVE)
         return True
@@ -267,9 +267,9 @@ def _act_early(s: State, node: int) -> bool:
     """Act before the operation has begun for the node (Algorithm 5): only reply to queries."""
     place = _take(s, node, at.KEEPALIVE, 0)
     if place != -1:
-        if not s.contacts[place, at.GONE]:
+        if not s.contacts[place, at.FAILED]:
             _send(s, node, place, at.ACK)
-            s.contacts[place, at.IS_OWED] = 1
+            s.contacts[place, at.ACK_OWED] = 1
             s.nodes[node, at.OWED] += 1
         return True
     return _take(s, node, at.ACK, 0) != -1
@@ -282,7 +282,7 @@ def act(s: State, node: int) -> None:
     while s.nodes[node, at.NOTICES] >= 0:
         notice = s.nodes[node, at.NOTICES]
         s.nodes[node, at.NOTICES] = s.events[notice, at.NEXT]
-        hear_of_death(s, node, s.events[notice, at.SOURCE])
+        handle_failure(s, node, s.events[notice, at.SOURCE])
         release(s, notice)
     if now < s.nodes[node, at.ENTRY]:
         if _act_early(s, node):
@@ -290,7 +290,7 @@ def act(s: State, node: int) -> None:
         else:
             set_alarm(s, node, s.nodes[node, at.ENTRY])
         return
-    if s.nodes[node, at.ASKS_FROM] < 0:
+    if s.nodes[node, at.QUERIES_FROM] < 0:
         receiver = _traverse(s, node)
         if node == 0 and not s.numbers[at.FULL] and is_full(s, 0):
             s.numbers[at.FULL] = 1
@@ -305,16 +305,16 @@ def act(s: State, node: int) -> None:
                 if s.nodes[node, at.FINISH] < 0:
                     s.nodes[node, at.FINISH] = now
             return
-        s.nodes[node, at.ASKS_FROM] = _asks_from(s, node)
+        s.nodes[node, at.QUERIES_FROM] = _queries_from(s, node)
     if s.nodes[node, at.QUEUED] > 0 or s.nodes[node, at.OWED] > 0 or now >= s.nodes[node, at.QUIET_UNTIL]:
         distance = _draw_distance(s, node)
         if distance > s.numbers[at.FARTHEST]:
             distance = 0  # no node is that far away, or all are neighbours: no search through the queue
         has_served = (distance > 0 and _serve(s, node, distance)) or _serve(s, node, 0)
-        if has_served and (s.nodes[node, at.QUEUED] or s.nodes[node, at.OWED] or s.nodes[node, at.ASKS_FROM] < 0):
+        if has_served and (s.nodes[node, at.QUEUED] or s.nodes[node, at.OWED] or s.nodes[node, at.QUERIES_FROM] < 0):
             wake(s, node, 1)  # otherwise the time of the next work is known already
             return
-    expected = max(s.nodes[node, at.ASKS_FROM], s.nodes[node, at.QUIET_UNTIL])
+    expected = max(s.nodes[node, at.QUERIES_FROM], s.nodes[node, at.QUIET_UNTIL])
     if expected <= now + 1:
         wake(s, node, 1)
     elif expected < at.NEVER:

@@ -9,11 +9,11 @@ from .sets import add_span
 
 
 @jit
-def find(s: State, node: int, other: int) -> int:
+def find_contact(s: State, node: int, other: int) -> int:
     """Return the row of a node's contact; -1 if it does not know the number."""
     first = s.nodes[node, at.CONTACTS]
     for contact in range(first, first + s.nodes[node, at.KNOWN]):
-        if s.contacts[contact, at.WHO] == other:
+        if s.contacts[contact, at.PEER] == other:
             return int(contact)
     return -1
 
@@ -25,7 +25,7 @@ def _patience(s: State, node: int, distance: int) -> int:
 
 
 @jit
-def _more_room(s: State, node: int) -> bool:
+def _enlarge(s: State, node: int) -> bool:
     """Move a node's contacts to a block with twice the room."""
     room = max(4, 2 * s.nodes[node, at.ROOM])
     new = s.numbers[at.CONTACTS_USED]
@@ -45,17 +45,17 @@ def _more_room(s: State, node: int) -> bool:
 @jit
 def _adopt(s: State, node: int, other: int, distance: int, role: int) -> None:
     """Add a contact to those of a node, unless it is known already."""
-    if other == node or find(s, node, other) >= 0:
+    if other == node or find_contact(s, node, other) >= 0:
         return
-    if s.nodes[node, at.KNOWN] == s.nodes[node, at.ROOM] and not _more_room(s, node):
+    if s.nodes[node, at.KNOWN] == s.nodes[node, at.ROOM] and not _enlarge(s, node):
         return
     place = s.nodes[node, at.CONTACTS] + s.nodes[node, at.KNOWN]
     s.nodes[node, at.KNOWN] += 1
     s.nodes[node, at.QUIET_UNTIL] = 0
-    s.nodes[node, at.ASKS_FROM] = -1
+    s.nodes[node, at.QUERIES_FROM] = -1
     for column in range(at.CONTACT_WIDTH):
         s.contacts[place, column] = 0
-    s.contacts[place, at.WHO] = other
+    s.contacts[place, at.PEER] = other
     s.contacts[place, at.DISTANCE] = distance
     s.contacts[place, at.ROLE] = role
     s.contacts[place, at.SLOT] = -1
@@ -66,9 +66,9 @@ def _adopt(s: State, node: int, other: int, distance: int, role: int) -> None:
 
 
 @jit
-def _start_again(s: State, node: int, other: int) -> None:
+def _restart_from(s: State, node: int, other: int) -> None:
     """Set a node back to the point from which it compensates for a failure."""
-    s.nodes[node, at.ASKS_FROM] = -1
+    s.nodes[node, at.QUERIES_FROM] = -1
     if other > node or node < s.numbers[at.ROOTS]:
         s.nodes[node, at.PHASE] = s.numbers[at.FIRST_PHASE]
         s.nodes[node, at.PLACE] = 0
@@ -81,16 +81,16 @@ def _start_again(s: State, node: int, other: int) -> None:
 
 
 @jit
-def _bury(s: State, node: int, other: int) -> None:
+def _mark_failed(s: State, node: int, other: int) -> None:
     """Inform a node of a failure; the nodes behind the failed one replace it."""
-    place = find(s, node, other)
+    place = find_contact(s, node, other)
     if place < 0:
         return
-    if s.contacts[place, at.GONE]:
+    if s.contacts[place, at.FAILED]:
         return
-    s.contacts[place, at.GONE] = 1
-    if s.contacts[place, at.IS_OWED]:
-        s.contacts[place, at.IS_OWED] = 0
+    s.contacts[place, at.FAILED] = 1
+    if s.contacts[place, at.ACK_OWED]:
+        s.contacts[place, at.ACK_OWED] = 0
         s.nodes[node, at.OWED] -= 1
     spot = s.nodes[other, at.SPOT]
     add_span(s, node, spot, spot + 1)
@@ -103,15 +103,15 @@ def _bury(s: State, node: int, other: int) -> None:
     fathers = s.nodes[other, at.FATHERS]
     if other > node or node < roots:
         for child in range(first + fathers, first + fathers + s.nodes[other, at.CHILDREN]):
-            _adopt(s, node, s.contacts[child, at.WHO], distance, at.ADOPTED_CHILD)
+            _adopt(s, node, s.contacts[child, at.PEER], distance, at.ADOPTED_CHILD)
     else:
         for father in range(first, first + fathers):
-            _adopt(s, node, s.contacts[father, at.WHO], distance, at.ADOPTED_FATHER)
-    _start_again(s, node, other)
+            _adopt(s, node, s.contacts[father, at.PEER], distance, at.ADOPTED_FATHER)
+    _restart_from(s, node, other)
 
 
 @jit
-def _bury_down_to(s: State, node: int, last: int) -> None:
+def _mark_failed_down_to(s: State, node: int, last: int) -> None:
     """Mark a node below as failed, after all on the route to it, the topmost first."""
     roots = s.numbers[at.ROOTS]
     levels = 0
@@ -123,36 +123,36 @@ def _bury_down_to(s: State, node: int, last: int) -> None:
         other = last
         for _ in range(level):
             other = s.nodes[other, at.PARENT]
-        _bury(s, node, other)
+        _mark_failed(s, node, other)
 
 
 @jit
-def hear_of_death(s: State, node: int, other: int) -> None:
+def handle_failure(s: State, node: int, other: int) -> None:
     """Process a failure notice; a second one for the same node sets the receiver back once more."""
-    contact = find(s, node, other)
-    if contact >= 0 and s.contacts[contact, at.GONE]:
-        _start_again(s, node, other)
+    contact = find_contact(s, node, other)
+    if contact >= 0 and s.contacts[contact, at.FAILED]:
+        _restart_from(s, node, other)
     elif other > node:
-        _bury_down_to(s, node, other)
+        _mark_failed_down_to(s, node, other)
     else:
-        _bury(s, node, other)
+        _mark_failed(s, node, other)
 
 
 @jit
-def meet(s: State, node: int, other: int, distance: int) -> int:
+def contact_of(s: State, node: int, other: int, distance: int) -> int:
     """Return the row of a message's sender; if it is new, all nodes strictly between have failed."""
-    contact = find(s, node, other)
+    contact = find_contact(s, node, other)
     if contact >= 0:
         return contact
     if other > node:
         if s.nodes[other, at.PARENT] >= 0:
-            _bury_down_to(s, node, s.nodes[other, at.PARENT])
+            _mark_failed_down_to(s, node, s.nodes[other, at.PARENT])
         role = at.ADOPTED_CHILD
     else:
         between = s.nodes[node, at.PARENT]
         while between >= 0 and between != other:
-            _bury(s, node, between)
+            _mark_failed(s, node, between)
             between = s.nodes[between, at.PARENT]
         role = at.ADOPTED_FATHER
     _adopt(s, node, other, distance, role)
-    return find(s, node, other)
+    return find_contact(s, node, other)

@@ -50,7 +50,7 @@ def _new_block(s: State, room: int) -> int:
 @jit
 def add_span(s: State, node: int, low: int, high: int) -> None:
     """Add the nodes of a span to a node's set."""
-    s.nodes[node, at.ASKS_FROM] = -1
+    s.nodes[node, at.QUERIES_FROM] = -1
     if s.nodes[node, at.SPANS] == 1:
         if low <= s.nodes[node, at.HIGH] and high >= s.nodes[node, at.LOW]:
             s.nodes[node, at.LOW] = min(s.nodes[node, at.LOW], low)
