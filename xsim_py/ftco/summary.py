@@ -201,7 +201,7 @@ def summarise(
         Outcomes of the runs, and of the same without faults: one for all, or one for each.
     overhead_s
         Duration of the overhead of a message, which is one step; None for no latency in seconds.
-    in_turn
+    exhaustive
         Whether each run hit a different node, and all together every node.
     """
     ended = runs[:, COLUMNS.index("hung")] == 0
