@@ -19,7 +19,7 @@ def run_hierarchical(configuration: Configuration, plan: Plan) -> Outcome:
 
     The leader is the lowest surviving member. It reads the others' values one after the other, one step each, takes
     part in FTCO's tree of all groups, and writes the result, which the others then read. A failure is detected after a
-    timeout of `4` steps, two accesses and their overheads: one after the other up to the leader, and all later ones at
+    timeout of 4 steps, two accesses and their overheads: one after the other up to the leader, and all later ones at
     once. A group without a surviving member is a failed node of the tree.
     """
     size, group = configuration.nodes, configuration.group

@@ -1,7 +1,7 @@
 """Revocation of communicators: propagation and effects (ULFM: MPI_Comm_revoke).
 
 ``reliable_broadcast`` is Open MPI's: a rank that learns of the revocation notifies the members at distances 1, 2, 4,
-... in both directions (`spread`). ``direct``: such a rank notifies all members, n (n - 1) messages. ``local`` is
+... in both directions (`broadcast`). ``direct``: such a rank notifies all members, n (n - 1) messages. ``local`` is
 xSim's: the call costs nothing and sends nothing, and each member knows after one latency, the earliest possible time.
 
 All members of a large communicator notify 2 log2 n others at about the same time. As one `Message` each, these take
