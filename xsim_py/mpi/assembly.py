@@ -89,7 +89,7 @@ def make_library(
     reports = fabric.add(Reports(deaths, detector))
     shard.on_failure = reports.died
     fabric.bounce = reports.bounce
-    fabric.on_silence = reports.suspects_hang
+    fabric.on_hang = reports.suspects_hang
     fabric.guard = FailureGuard(deaths, detector)
     fabric.parts.update({Deaths: deaths, SurvivingAlgorithms: SurvivingAlgorithms(ALGORITHMS)})
     fabric.add(Revocation(fabric, ulfm.revoke))

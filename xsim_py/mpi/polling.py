@@ -95,9 +95,9 @@ def detect_by_polling(comm: Any, what: Hashable, depends_on: Callable[[int], boo
     fabric = comm.fabric
     if fabric.shard.fault_tolerant:
         fiber = current.running()
-        if comm.looked_ps is None:
-            comm.looked_ps = {}
-        since_ps = comm.looked_ps.setdefault(what, fiber.clock_ps)
+        if comm.polled_since_ps is None:
+            comm.polled_since_ps = {}
+        since_ps = comm.polled_since_ps.setdefault(what, fiber.clock_ps)
         if fabric.failure_seen:
             fabric.guard.polled(fiber, since_ps, depends_on)
 

@@ -69,7 +69,7 @@ class Alias:
 
     Attributes
     ----------
-    report_name : Guise
+    report_name : ReportName
         The name of the inner one in reports, with ranks, roots and call numbers of the program's.
     hierarchy : Hierarchy or None
         The communicators of the hierarchical variant, once they are needed.
@@ -89,7 +89,7 @@ class Alias:
         inner.context.replaces = self.outer.context
         self.report_name.apply_to(inner)
 
-    def guise_for(self, name: str) -> ReportName:
+    def report_name_for(self, name: str) -> ReportName:
         """Return the name in reports of a window or file over the inner communicator.
 
         Reports show the program's ranks.

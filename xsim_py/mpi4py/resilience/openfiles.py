@@ -45,13 +45,13 @@ class AliasedFile:
         That communicator.
     """
 
-    __slots__ = ("alias", "current", "report_name", "inner")
+    __slots__ = ("alias", "current", "inner", "report_name")
 
     def __init__(self, alias: Alias, current: OpenFile, inner: Communicator) -> None:
         self.alias = alias
         self.current = current
         self.inner = inner
-        self.report_name = alias.guise_for(manage.title(current.path, alias.outer.context.size))
+        self.report_name = alias.report_name_for(manage.title(current.path, alias.outer.context.size))
         self.report_name.counted = current.comm.collectives
         self.report_name.apply_to(current.comm)
 

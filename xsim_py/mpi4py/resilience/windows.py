@@ -65,7 +65,7 @@ class AliasedWindow:
         The first error of an operation that was begun again: the Fence raises it after the agreement.
     """
 
-    __slots__ = ("alias", "current", "earlier", "first", "report_name", "inner", "pending", "problem")
+    __slots__ = ("alias", "current", "earlier", "first", "inner", "pending", "problem", "report_name")
 
     def __init__(self, alias: Alias, first: Window, inner: Communicator) -> None:
         self.alias = alias
@@ -75,7 +75,7 @@ class AliasedWindow:
         self.pending: list[_Operation] = []
         self.problem: errors.Exception | None = None
         size = alias.outer.context.size
-        self.report_name = alias.guise_for(f"a window of {size} rank{'s' * (size > 1)}")
+        self.report_name = alias.report_name_for(f"a window of {size} rank{'s' * (size > 1)}")
         self.report_name.apply_to(first.comm)
 
     def run_collective(self, act: Callable[[Window], None]) -> None:
