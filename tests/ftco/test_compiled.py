@@ -112,8 +112,8 @@ def test_many_runs_are_the_runs_one_by_one(uncompiled: ModuleType) -> None:
 
 def test_arrays_that_are_too_small_are_made_larger(uncompiled: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
-    enlarge = uncompiled.Model.more_room
-    monkeypatch.setattr(uncompiled.Model, "more_room", lambda model, kind: (made.append(kind), enlarge(model, kind)))
+    enlarge = uncompiled.Model.enlarge
+    monkeypatch.setattr(uncompiled.Model, "enlarge", lambda model, kind: (made.append(kind), enlarge(model, kind)))
     configuration = Configuration(nodes=300, radix=5, inactive=60)
     expected: list[Action] = []
     found: list[Any] = []

@@ -32,13 +32,13 @@ def test_neither_processes_nor_pieces_show(monkeypatch: pytest.MonkeyPatch):
     made = [SMALL, replace(SMALL, nodes=64, imbalance="uniform:20")]
     expected = run_ensemble(made, runs=30, seed=1, jobs=1)
     assert run_ensemble(made, runs=30, seed=1, jobs=2) == expected
-    monkeypatch.setattr(ensemble, "_NODES_A_PLAIN_CHUNK", 32 * 7)
+    monkeypatch.setattr(ensemble, "_NODES_PER_PLAIN_CHUNK", 32 * 7)
     assert run_ensemble(made, runs=30, seed=1, jobs=2) == expected
     assert run_ensemble(made, runs=30, seed=2, jobs=2) != expected
 
 
 def test_progress_moves_and_ends_at_all_runs(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(ensemble, "_NODES_A_PLAIN_CHUNK", 32 * 5)
+    monkeypatch.setattr(ensemble, "_NODES_PER_PLAIN_CHUNK", 32 * 5)
     told: list[tuple[int, int]] = []
     run_ensemble([SMALL], runs=12, jobs=1, progress=lambda *so: told.append(so))
     assert told == [(0, 13), (5, 13), (10, 13), (12, 13), (13, 13)]
@@ -67,7 +67,7 @@ def test_too_few_are_refused(wrong: dict[str, int]):
 def test_an_interrupt_ends_all_processes():
     code = (
         "import os; from xsim_py.ftco import ensemble; from xsim_py.ftco.model import Configuration\n"
-        "ensemble._NODES_A_PLAIN_CHUNK = ensemble._NODES_A_CHUNK = 64\n"
+        "ensemble._NODES_PER_PLAIN_CHUNK = ensemble._NODES_A_CHUNK = 64\n"
         "def tell(done, total):\n"
         "    if done: print(done, *open(f'/proc/self/task/{os.getpid()}/children').read().split(), flush=True)\n"
         "ensemble.run_ensemble([Configuration(nodes=64, radix=4, failures=2)], runs=10**5, jobs=2, progress=tell)\n"
