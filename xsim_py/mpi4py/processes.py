@@ -97,7 +97,7 @@ class ProcessCreation(Management):
             except Exception as error:
                 comm.report(error)
                 raise
-        return self._connected(meet(comm, port, operator.index(root), accepts=accepts))
+        return self._connected(connect_groups(comm, port, operator.index(root), accepts=accepts))
 
     def _connected(self, made: Any) -> Intercomm:
         raise NotImplementedError

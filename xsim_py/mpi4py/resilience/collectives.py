@@ -58,7 +58,7 @@ def run(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) ->
         not_covered(name if comm.local is None else f"{name} on an intercommunicator")
     alias = alias_of(comm)
     alias.await_agreement()  # it uses the root of the previous call
-    if operation in _ON_DUPLICATES and comm.object_context is None and taken().fast_reduce:
+    if operation in _ON_DUPLICATES and comm.object_context is None and current_options().fast_reduce:
         _duplicate_below(alias, name)
     if layer.settings.group is not None and operation in hierarchy.OPERATIONS:
         result = hierarchy.run(alias, layer.settings.group, plan, name, operation, args)

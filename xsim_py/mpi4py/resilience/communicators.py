@@ -46,7 +46,7 @@ def split(self: Any, color: int = 0, key: int = 0) -> Any:
     if color < 0 and color != c.UNDEFINED:
         comm.fail(c.ERR_ARG, f"color {color} is negative")
     created = alias_of(comm).run_collective(lambda inner: manage.split(inner, color, key))
-    return self._new(created, self._plain())
+    return self._new(created, self._plain_class())
 
 
 def split_type(self: Any, split_type: int, key: int = 0, info: Info = INFO_NULL) -> Any:
@@ -54,10 +54,10 @@ def split_type(self: Any, split_type: int, key: int = 0, info: Info = INFO_NULL)
     comm = _check_intra(self._comm(), "Comm.Split_type")
 
     def act(inner: Communicator) -> Communicator | None:
-        created = _split_type(self._plain()._make(inner), split_type, key, info)
+        created = _split_type(self._plain_class()._make(inner), split_type, key, info)
         return created._comm() if created else None
 
-    return self._new(alias_of(comm).run_collective(act), self._plain())
+    return self._new(alias_of(comm).run_collective(act), self._plain_class())
 
 
 def create(self: Any, group: Group) -> Any:
@@ -72,7 +72,7 @@ def create(self: Any, group: Group) -> Any:
             return None
         return manage.create(inner, alive)
 
-    return self._new(alias_of(comm).run_collective(act), self._plain())
+    return self._new(alias_of(comm).run_collective(act), self._plain_class())
 
 
 def free(self: Any) -> None:

@@ -67,7 +67,7 @@ def receive(comm: Any, source: int, tag: int, cid: int, name: str, note: Any = N
 
 def probe(comm: Any, source: int, tag: int, status: Status | None, name: str, *, matched: bool) -> Any:
     """Wait for a message; find ``PROC_NULL`` instead if the sender has failed."""
-    found = _find(comm, source, name, partial(_probe, take=take), comm, source, tag, status, name)
+    found = _find(comm, source, name, partial(_probe, matched=matched), comm, source, tag, status, name)
     return _set_null(status) if found is None else found
 
 

@@ -129,7 +129,7 @@ def _created(cls: Any, name: str, flavor: int, view: Any, unit: int, info: Any, 
     created = alias.run_collective(lambda inner: make.create(inner, name, flavor, view, operator.index(unit), origin))
     assert created is not None
     _aliased_windows()[created] = AliasedWindow(alias, created, alias.inner)
-    return cls._hinted(created, info)
+    return cls._with_hints(created, info)
 
 
 def put(self: Any, origin: Any, target_rank: int, target: Any = None) -> None:
@@ -178,5 +178,5 @@ def install_windows(patches: Patches) -> None:
     patches.set(Win, "_created", classmethod(_created))
     for name, function in (("Put", put), ("Get", get), ("Fence", fence), ("Free", free)):
         function.__name__ = name
-        patches.set(Win, name, taking(function))
+        patches.set(Win, name, converting(function))
     keep_group(patches, Win, lambda self: _aliased_windows()[self._window()].alias)
