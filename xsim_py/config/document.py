@@ -85,7 +85,7 @@ def plain_values(entry: Entry) -> Any:
 
 
 def override(root: Entry, *, path: str, value: object, problems: list[Problem]) -> None:
-    """Set the dotted ``path`` below ``root`` to ``value`` (text is read as YAML), as for ``--set path=value``."""
+    """Set the dotted ``path`` below ``root`` to ``value``, read as YAML, as ``--set`` does."""
     wrong: list[Problem] = []
     if isinstance(value, str):
         entry = read_yaml(value, name="", folder=Path(), problems=wrong)

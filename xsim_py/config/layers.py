@@ -200,7 +200,7 @@ class MemorySpec:
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseSpec:
-    """Section ``network.noise``: random additions to messages between nodes, with lognormal distributions."""
+    """Section ``network.noise``: lognormal random additions to messages between nodes."""
 
     latency: float | None = option(
         up_to(1000), "Median addition to the latency of each message, as a fraction of it.", shown="none"

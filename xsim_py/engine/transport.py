@@ -1,4 +1,4 @@
-"""Shards as the ranks of a real MPI: the only file that imports the real mpi4py, and only if a run needs it."""
+"""Shards as the ranks of a real MPI: the only file that imports the real mpi4py, on demand."""
 
 from __future__ import annotations
 

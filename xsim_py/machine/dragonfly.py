@@ -326,7 +326,7 @@ class Cascade(Topology):
         return *divmod(rest, self.chassis), blade
 
     def route(self, a: int, b: int, /) -> Route:
-        """Return the route over the router with the link to the other group, green before black on both sides.
+        """Return the route over the blue link between the groups, green before black on both sides.
 
         Hops from a router to itself are omitted.
         """

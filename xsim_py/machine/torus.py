@@ -272,7 +272,7 @@ class Torus(Topology):
         return ring
 
     def neighbour(self, node: int, dimension: int, step: int) -> int:
-        """Return the node one ``step`` (1 or -1) further in a dimension, with the twist of its wrap-around link."""
+        """Return the node one ``step`` (1 or -1) further in a dimension, twisted at the wrap-around."""
         place = list(self.coordinates(node))
         around, place[dimension] = divmod(place[dimension] + step, self.dims[dimension])
         for twist in self.twists:

@@ -358,7 +358,7 @@ def perform(ch: CollectiveChannel, form: Form, algorithm: Callable[..., Any], *a
 
 
 def refused(comm: Communicator, peer: int | None, *, collective: str = "") -> Operation | None:
-    """Return a completed operation with an error, for a non-blocking call that is known to fail, or None.
+    """Return a completed operation with an error if a non-blocking call is known to fail, or None.
 
     As in Open MPI, the error is raised on completion. `collective` is the name of a collective; then `peer` is None.
     """
@@ -528,7 +528,7 @@ def timed(size_bytes: int, body: Callable[[], Any], ch: CollectiveChannel) -> An
 
 
 def leave(ch: CollectiveChannel) -> None:
-    """Record that the running rank leaves a collective by an exception: unreceived messages are not a mismatch."""
+    """Record that the running rank leaves a collective by an exception, which is not a mismatch."""
     calls = current.running().rank.private(ABANDONED, set)
     calls.add((ch.cid, ch.tag))
     if ch.local is not None:

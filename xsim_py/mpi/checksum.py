@@ -1,4 +1,4 @@
-"""CRC-32, by the fastest implementation available: the checksum of a message's data in the digest of a run.
+"""CRC-32, by the fastest available implementation: the checksum of message data in the digest.
 
 zlib's own takes half a microsecond for a kilobyte. The package `isal` (an extra, ``pip install 'xsim-py[fast]'``) uses
 the CPU's carry-less multiplication and takes a tenth of that; the numbers are the same, and a test compares them.

@@ -143,7 +143,7 @@ class Context:
 
 
 def shared_context(fabric: Fabric, cid: int, ranks: Sequence[int], remote: Sequence[int] | None = None) -> Context:
-    """Return the context of that number, one object for all members of a shard (per side of an intercommunicator).
+    """Return the context of that number, one object per shard (and side of an intercommunicator).
 
     Members with different data get separate contexts.
     """
@@ -221,7 +221,7 @@ class ReportName:
 
 
 class _Hot:
-    """The slots that a message needs of a communicator: those of a base class are adjacent, in a cache line."""
+    """The slots of a communicator that messages use: those of a base class share a cache line."""
 
     __slots__ = ("box", "cid", "fabric", "me", "peer_ranks")
 

@@ -1,4 +1,4 @@
-"""Every integer constant of MPI, with its value in the MPI 5.0 standard ABI (chapter 20 of the standard).
+"""Every integer constant of MPI, with its value in the MPI 5.0 standard ABI (chapter 20).
 
 A program must not depend on these values, but results that print them should at least agree with one real MPI. Two
 things have no value in that ABI and are our own: the three error classes of user-level failure mitigation, with the

@@ -368,7 +368,7 @@ def f90_integer(digits: int) -> Type:
 
 
 def f90_real(precision: int, exponent: int) -> Type:
-    """Return the Fortran real with at least this precision and range, either of which may be `UNDEFINED`."""
+    """Return the Fortran real with at least this precision and range (or `UNDEFINED`)."""
     recipe = Recipe(c.COMBINER_F90_REAL, {"p": precision, "r": exponent}, integers=[precision, exponent])
     return _f90(_f90_float(precision, exponent, 2), recipe)
 

@@ -132,7 +132,7 @@ def exclude(members: Members, places: Sequence[int]) -> Members:
 
 @lru_cache(_REMEMBERED)
 def include_ranges(members: Members, triplets: Sequence[tuple[int, int, int]]) -> Members:
-    """Return the members with the ranks ``first, first + stride, ... last`` of each triplet, in this order."""
+    """Return the members with the ranks ``first, first + stride, ... last`` of each triplet."""
     return Members([members.ranks[place] for place in _places(triplets, len(members))])
 
 
@@ -188,7 +188,7 @@ def contains(whole: Members, part: Members) -> bool:
 
 
 def compare(one: Members, other: Members) -> int:
-    """Return `IDENT` for the same members in the same order, `SIMILAR` for another order, else `UNEQUAL`."""
+    """Return `IDENT` for equal members in equal order, `SIMILAR` in another order, else `UNEQUAL`."""
     if one is other or one.ranks == other.ranks:
         return c.IDENT
     if len(one) == len(other) and all(rank in other for rank in one.ranks):

@@ -63,7 +63,7 @@ def duplicate(comm: Communicator, name: str = "Comm.Dup") -> Communicator:
 
 
 def prepare_duplicate(comm: Communicator, name: str) -> tuple[Communicator, Callable[[], None]]:
-    """Return the new communicator of MPI_Comm_idup, and the function to run in the background before its use."""
+    """Return the communicator of MPI_Comm_idup, and the function to run in the background first."""
     child = comm.next_child()
     ch = channel(comm, Note(name), check=False, admitted=True)
     made = _like(comm, derive_cid(comm.cid, "dup", child), child)
@@ -186,7 +186,7 @@ def broadcast(ch: CollectiveChannel, data: bytes | None, root: int = 0) -> bytes
 
 
 def make_inter(comm: Communicator, cid: int, ranks: Sequence[int], remote: Sequence[int]) -> Communicator:
-    """Return one rank's view of the intercommunicator of that number between two groups, the local one first."""
+    """Return one rank's view of an intercommunicator between two groups, the local one first."""
     fabric, box = comm.fabric, comm.box
     if not fabric.alike and not all(0 <= number < fabric.shard.population for number in remote):
         comm.fail(c.ERR_INTERN, f"the other group is said to be {list(remote[:9])}, of {fabric.shard.population} ranks")

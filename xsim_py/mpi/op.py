@@ -205,7 +205,7 @@ def foldable(fold: Fold) -> bool:
 
 
 def fold_rows(fold: ArrayFold, left: NDArray[np.uint8], right: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Fold each row of packed elements with its partner, bit-identical to ``fold(left, right)`` for each.
+    """Fold each row of packed elements with its partner, bit-identical to ``fold(left, right)``.
 
     Integers, and sums and products of floats, do not depend on the number of elements passed to NumPy at once. This is
     not guaranteed for the choice between two NaNs, the sign of the larger of two zeros, and other types: then the rows

@@ -1,4 +1,4 @@
-"""Partitioned point-to-point communication (MPI 4.1, 4.2): parts of a message are sent when they are ready.
+"""Partitioned point-to-point communication (MPI 4.1, 4.2): parts are sent when they are ready.
 
 The messages of a partitioned operation have a separate context, on which the tag also encodes which of the operations
 with equal arguments they belong to: operations match in the order of their initialisation. Each partition that becomes

@@ -1,4 +1,4 @@
-"""The predefined datatypes, with the sizes of the host's C compiler and the handles of the MPI 5.0 ABI.
+"""The predefined datatypes, with the host's C sizes and the handles of the MPI 5.0 ABI.
 
 The selection is that of MPICH: no 16-byte integers, no sized logicals, no half-precision Fortran types; those names
 exist in mpi4py, and are null there.

@@ -307,7 +307,7 @@ def _collect_unreceived(part: ShardResult, ranks: Sequence[Rank], program: Progr
 
 
 def _counted(ranks: Sequence[Rank]) -> dict[int, dict[int, int]]:
-    """Return the number of collective calls of ranks, on COMM_WORLD and on the communicator that they wait on."""
+    """Return the numbers of collective calls, on COMM_WORLD and the communicators of pending calls."""
     counted: dict[int, dict[int, int]] = {}
     for rank in ranks:
         waiting = rank.fiber.waiting if rank.exit_status is None else None
@@ -397,7 +397,7 @@ def _waiting(fiber: Fiber, program: Program) -> WaitingRank:
 
 
 def _arrived_instead(leaf: Receive | Probe, program: Program) -> str:
-    """Return a message that has arrived instead of the awaited one: with another tag, or from another rank."""
+    """Return a message that arrived instead of the awaited one, with another tag or source."""
     if leaf.note is not None or leaf.message is not None:
         return ""
     box, cid = leaf.comm.box, leaf.comm.cid
@@ -453,7 +453,7 @@ def _abort_place(shard: Shard, program: Program) -> str:
 
 
 def _place(greenlet: Any, program: Program) -> str:
-    """Return a parked fiber's source location in user code: the innermost frame of a file that is not installed.
+    """Return a parked fiber's source location: the innermost frame of a file that is not installed.
 
     Code made by `exec` has no file; it is used only if there is no other, as in ``python -c``.
     """

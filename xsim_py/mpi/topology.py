@@ -1,4 +1,4 @@
-"""Virtual topologies (MPI 4.1, chapter 8): functions of numbers, and the three kinds of topology as values.
+"""Virtual topologies (MPI 4.1, chapter 8): functions of numbers, and three kinds of values.
 
 Ranks here are those of the communicator that has the topology. Ranks are never reordered, as in MPICH. Errors have the
 classes that MPICH reports; if it reports none (a negative dimension), the class is ERR_DIMS.
@@ -129,7 +129,7 @@ class Cartesian:
         return coords[::-1]
 
     def shift(self, rank: int, direction: int, disp: int) -> tuple[int, int]:
-        """Return source and destination of a process for a shift by `disp` along a dimension (MPI_Cart_shift)."""
+        """Return source and destination for a shift by `disp` along a dimension (MPI_Cart_shift)."""
         if not 0 <= direction < len(self.dims):
             fail(c.ERR_ARG, f"direction {direction} of a grid of {len(self.dims)} dimensions")
         return self._step(rank, direction, -disp), self._step(rank, direction, disp)

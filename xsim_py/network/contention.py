@@ -59,7 +59,7 @@ class LinkContention:
         self._at: dict[int, list[_Passage]] = {}
 
     def number(self, links: int) -> None:
-        """Store the times of links in a list, if links have numbers below that: twice as fast as a dictionary."""
+        """Store the times of numbered links in a list, which is twice as fast as a dictionary."""
         if links:
             self._free_ps = [0] * links
 

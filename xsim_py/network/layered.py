@@ -158,7 +158,7 @@ class LayeredNetwork(Network):
         return link
 
     def _make(self, route: Any, index: int | None = None) -> Link:
-        """Make the costs of a route: a number of hops or, if layers of links have parameters, of links per layer.
+        """Make the costs of a route, given by its hops or by its links per layer.
 
         The costs are those of section ``network``, or of the layer of nodes with index `index`.
         """

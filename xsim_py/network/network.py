@@ -21,7 +21,7 @@ MODELS = {"loggp": "xsim_py.network.layered:LayeredNetwork"}
 
 
 class Distances(Protocol):
-    """The distances between the nodes of a machine, as a network model needs them (see `xsim_py.machine.Topology`)."""
+    """The distances between nodes, as a network model needs them (see `xsim_py.machine.Topology`)."""
 
     @property
     def equally_far(self) -> bool:
@@ -130,11 +130,11 @@ class Network(Protocol):
         ...
 
     def longest(self) -> Link:
-        """Return the costs between the two nodes with the longest latency, or within a node if that takes longer."""
+        """Return the costs with the longest latency, between two nodes or within a node."""
         ...
 
     def min_latency_ps(self, blocks: Sequence[range] | None = None) -> int:
-        """Return the smallest latency between ranks of different blocks, above zero: the lookahead of a shard.
+        """Return the smallest latency, above zero, between ranks of different blocks: the lookahead.
 
         Parameters
         ----------

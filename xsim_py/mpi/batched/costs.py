@@ -100,7 +100,7 @@ class MessageCosts:
 
 
 def _overtaking(stages: Sequence[Stage], costs: Sequence[Costs]) -> bool:
-    """Return True if a message could overtake an earlier one between the same ranks, sent just before it."""
+    """Return True if a message could overtake one sent just before it between the same ranks."""
     ways: list[Any] = [np.where(c.rendezvous, c.latency_ps, c.transit_ps) for c in costs]
     leads: list[Any] = [way - np.where(c.rendezvous, 0, c.busy_ps) for way, c in zip(ways, costs, strict=True)]
     if max(map(np.max, leads)) <= min(map(np.min, ways)):

@@ -82,7 +82,7 @@ class Parts(Form):
 
 
 class UnequalParts(Form):
-    """``(parts, sizes)``: a block of any size for each rank, as `VariedBlocks`, and the sizes of all blocks received.
+    """``(parts, sizes)``: a block of any size for each rank (`VariedBlocks`), and all received sizes.
 
     A rank's contribution begins with both sizes for each rank; see `pending.VariedExchange`.
     """

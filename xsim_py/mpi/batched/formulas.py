@@ -110,7 +110,7 @@ class Doubling(Rounds):
 
 
 class DoublingFold(Rounds):
-    """A reduction by recursive doubling: after round k all ranks of a group of 2**k have its combined data.
+    """A reduction by recursive doubling: after round k groups of 2**k ranks have combined data.
 
     For other than a power of two the first even ranks send their data to their neighbours, which reply last.
     """
@@ -458,7 +458,7 @@ class Exchange(Rounds):
 
 
 class LinearExchange(Exchange):
-    """Each rank sends to some others concurrently, downwards from the next one, then receives from above."""
+    """Each rank sends to some lower ranks concurrently, then receives from higher ones."""
 
     one_at_a_time = False
     together = 1 << 62

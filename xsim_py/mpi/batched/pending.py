@@ -71,7 +71,7 @@ class VariedExchange(_Pending):
         self._skips = algorithm is not alltoall.pairwise
 
     def fits(self, contribution: bytes, me: int) -> bool:
-        """Return True if this contribution implies that the rank needs all others, with eager blocks if required."""
+        """Return True if the rank then needs all others, with eager blocks if required."""
         sizes = np.frombuffer(contribution, np.int64, 2 * self._size).reshape(2, self._size).copy()
         sizes[:, me] = 1
         return bool(not self._skips or sizes.all()) and self._fits(self._kind, int(sizes.max()), me)
@@ -219,7 +219,7 @@ class _Gathered:
 
 @lru_cache(maxsize=8)
 def _gather_and_broadcast(size: int, broadcast: Callable[..., Any]) -> Listed | None:
-    """Return the schedule in which rank 0 receives one block after the other, and broadcasts all down a tree."""
+    """Return the schedule in which rank 0 receives all blocks in order, and sends them down a tree."""
     if broadcast not in DOWN:
         return None
     draft = Draft(size)
@@ -232,7 +232,7 @@ def _gather_and_broadcast(size: int, broadcast: Callable[..., Any]) -> Listed | 
 
 
 class ObjectFold(Protocol):
-    """An operation on objects that runs no code of the program and raises no error, for some kinds of objects.
+    """An operation on some kinds of objects that runs no code of the program and raises no error.
 
     The result is made when the last rank has entered, in the order of the ranks' own combinations, and with all
     intermediate pickling, because that determines message sizes. A rank would do its part at its own time, possibly
@@ -256,7 +256,7 @@ class ObjectFold(Protocol):
         """Return what ranks send to rank 0, in the order of `senders_up`, and then what rank 0 sends down."""
 
     def across(self, pickles: Sequence[bytes], exclusive: bool) -> tuple[list[list[bytes]], list[bytes]]:
-        """Return the data before each round of recursive doubling, shared by 2**k ranks, and each rank's result."""
+        """Return the data of each round of recursive doubling, for 2**k ranks each, and the results."""
 
 
 class ObjectReduction(_Pending):

@@ -57,7 +57,7 @@ class Step(NamedTuple):
 
 
 class Stage:
-    """Some messages of a call, and the steps that move them: here at most one send and one receive per rank.
+    """Some messages of a call, and their steps: here at most one send and one receive per rank.
 
     Parameters
     ----------

@@ -78,7 +78,7 @@ class OtherShards:
         return self._members[comm.cid]
 
     def begins(self, call: CollectiveInstance) -> None:
-        """Compare a call that the first rank of this shard begins with the others' announcements, and announce it."""
+        """Compare a call that the shard's first rank begins with others' announcements; announce it."""
         call.announcements = self._announcements.pop(call.where, call.announcements)
         if any(token is None for _, token in call.announcements):
             call.undone = True  # all shards have been notified
@@ -92,7 +92,7 @@ class OtherShards:
         return all(note == call.note for note, _ in call.announcements)
 
     def opens(self, call: CollectiveInstance, signature: Any) -> bool:
-        """Return True if that rank can wait: other shards know of it, and none is known to do something else."""
+        """Return True if that rank can wait: other shards know of it, and none is known to differ."""
         token = _token(signature)
         if call.announced is None or any(other != token for _, other in call.announcements):
             return False

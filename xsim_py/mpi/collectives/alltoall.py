@@ -17,7 +17,7 @@ BATCH_RANKS = 32
 def _exchange(
     ch: Channel, parts: Sequence[bytes], sizes: Sequence[int] | None, steps: range, blocks: list[bytes]
 ) -> None:
-    """Exchange with rank+step (receive) and rank-step (send) for all `steps` concurrently, into `blocks`."""
+    """Receive from rank+step and send to rank-step for all `steps` concurrently, into `blocks`."""
     rank, size = ch.rank, ch.size
     sources = [(rank + step) % size for step in steps]
     dests = [(rank - step) % size for step in steps]

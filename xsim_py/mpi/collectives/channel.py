@@ -188,7 +188,7 @@ def blocks_of(data: bytes, sizes: Sequence[int]) -> Sequence[bytes]:
 
 
 def block_sizes(size_bytes: int, *, unit_bytes: int, blocks: int) -> list[int]:
-    """Return the sizes in bytes of `blocks` nearly equal runs of elements, longer ones first (as Open MPI's rings)."""
+    """Return the bytes of `blocks` nearly equal runs of elements, longer ones first, as in Open MPI."""
     each, longer = divmod(size_bytes // unit_bytes, blocks)
     return [(each + (block < longer)) * unit_bytes for block in range(blocks)]
 

@@ -1,4 +1,4 @@
-"""The substitution of algorithms by others that they run instead, so that tables can name the latter.
+"""The algorithms that others run instead of themselves, so that tables can name them.
 
 As in Open MPI, some algorithms do not support few elements or odd numbers of ranks and run a different one. The
 decisions are made in the algorithms (`allreduce.ring` and so on), where readers look for them; they are repeated here

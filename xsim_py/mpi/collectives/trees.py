@@ -79,7 +79,7 @@ def binary(rank: int, size: int, root: int) -> Tree:
 
 @_remember
 def knomial(rank: int, size: int, root: int, radix: int = 4) -> Tree:
-    """Return the k-nomial tree: the parent of v is v with its lowest non-zero digit (base `radix`) cleared.
+    """Return the k-nomial tree: the parent of v has its lowest non-zero base-`radix` digit cleared.
 
     Open MPI's ``kmtree``; radix 4 is its default for broadcast. Height: the largest number of non-zero digits of any v
     < size. The farthest child comes first.

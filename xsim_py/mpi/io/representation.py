@@ -30,7 +30,7 @@ def check(name: str) -> None:
 
 
 def register(name: str, read: object, write: object, extent: object) -> None:
-    """Register a representation as far as MPICH does: names are kept, conversion functions are unsupported."""
+    """Register the name of a representation; as in MPICH, conversion is unsupported."""
     names: set[str] = of_process("data representations", set)
     if not name or len(name) > c.MAX_DATAREP_STRING:
         fail(c.ERR_ARG, f"a data representation's name has from 1 to {c.MAX_DATAREP_STRING} characters")

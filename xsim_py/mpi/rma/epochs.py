@@ -1,4 +1,4 @@
-"""The access and exposure epochs of a rank on a window, which determine its legal calls (MPI 4.1, 12.5).
+"""The epochs of a rank on a window, which determine its legal calls (MPI 4.1, 12.5).
 
 The rules are those on which MPICH and Open MPI agree. Where they differ, the standard decides; where it is silent,
 MPICH. A fence opens a tentative epoch, which becomes one with its first operation: until then an epoch of another kind

@@ -1,4 +1,4 @@
-"""The collective calls that ranks have begun on each communicator, as far as they differ: for the deadlock report.
+"""Differences between the collective calls that ranks have begun, for the deadlock report.
 
 A call that one rank omits, or that raises an error there, may have completed on the others when the run deadlocks: all
 of them may be in the same barrier. So each shard keeps the first note of each call until all its ranks have begun it,

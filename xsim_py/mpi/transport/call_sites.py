@@ -1,4 +1,4 @@
-"""Source locations in the program: of the send of a message, and of the MPI call in which a rank waits.
+"""Source locations in the program: of message sends, and of MPI calls in which ranks wait.
 
 A send records its source location, for reports that the message was never received, or was too long for the receiver.
 Recording must be cheap, because each message pays for it and few locations are ever used: a code object and an offset

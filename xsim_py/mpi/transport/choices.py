@@ -255,7 +255,7 @@ class Causes:
         return tuple(sorted({*sums} - {0, choice.taken}))
 
     def _other_sources(self, choice: OpenChoice) -> set[int]:
-        """Return the other senders whose first message left by earlier receives is independent of the choice."""
+        """Return the other senders whose first remaining message is independent of the choice."""
         first: dict[int, Sent] = {}
         for sent in self.sent.get(choice.rank, ()):
             message = sent.message

@@ -96,7 +96,7 @@ class ChoosingMailbox(Mailbox):
         self._demote_lone()  # the shortcut of `Fabric._deliver` for a lone receive would bypass `match`
 
     def match(self, message: Message) -> Receive | None:
-        """Return the receive for an arriving message: the first posted one that fits and is not scheduled otherwise."""
+        """Return the receive for an arriving message: the first that fits and is not scheduled otherwise."""
         operation = super().match(message)
         if operation is not None and _of_program(message.cid):
             self._record_match(message, *self.open.pop(operation))

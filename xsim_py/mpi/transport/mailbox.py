@@ -71,7 +71,7 @@ class Probe:
 
 
 class _HotSlots:
-    """The slots that a message needs of a mailbox: those of a base class are adjacent, in two cache lines."""
+    """The slots of a mailbox that messages use: those of a base class share two cache lines."""
 
     __slots__ = (
         "background",

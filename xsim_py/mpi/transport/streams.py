@@ -1,4 +1,4 @@
-"""Streams of messages that must not overtake each other (MPI 4.1, section 3.5), for networks that allow it."""
+"""Streams of messages that must not overtake each other (MPI 4.1, section 3.5)."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class UnchangedBlocks(NamedTuple):
 
 
 def keep(comm: Any, call: str, block: int, option: str) -> None:
-    """Record that a call of the running rank leaves a block of its buffer unchanged, because of an option."""
+    """Record that an option made a call of the running rank leave a block of its buffer unchanged."""
     fabric = comm.fabric
     file, line = line_of(here())
     if file.startswith(PACKAGE):
