@@ -3,10 +3,12 @@ import sys
 import numpy as np
 import pytest
 from matplotlib import image
+from matplotlib.colors import to_rgb
 
 from tests.report.helpers import make_result, make_trace
 from xsim_py import simulate
 from xsim_py.errors import ConfigError
+from xsim_py.report import timeline as module
 from xsim_py.report.timeline import Timeline
 from xsim_py.report.view import PictureView
 from xsim_py.trace import Mark, Span, Trace
@@ -168,3 +170,9 @@ def test_a_picture_has_the_size_and_the_font_that_are_wanted(tmp_path):
     target = tmp_path / "run.png"
     Timeline(make_trace(), ranks=3, lives=lives, view=view).draw(target)
     assert image.imread(target).shape[:2] == (300, 600)
+
+
+def test_calls_are_distinct_as_greys():
+    colours = (*module._CALL_COLOURS, module._OTHER_COLOUR, module.WORK_COLOUR)
+    greys = sorted(np.dot(to_rgb(colour), (0.299, 0.587, 0.114)) for colour in colours)
+    assert np.diff(greys).min() > 0.08

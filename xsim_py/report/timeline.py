@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 _MOST_ROWS_DRAWN = 256
 _MOST_ROWS_APART = 48
 _MOST_ROWS_WRITTEN = 32
-_CALL_COLOURS = ("#0072B2", "#E69F00", "#08306B", "#D55E00", "#A6D8F5", "#CC79A7")  # also distinct as greys
+_CALL_COLOURS = ("#0072B2", "#E69F00", "#08306B", "#D55E00", "#A6D8F5", "#DEA1C3")  # 0.08 apart as greys
 _MOST_CALLS = len(_CALL_COLOURS)
 _MOST_ARROWS = 300
 _MOST_APART = 3000
 _MOST_MARKS_WRITTEN = 20
 _BINS_DRAWN = 1600
 _OTHER = "other calls"
-_OTHER_COLOUR = "#999999"
+_OTHER_COLOUR = "#8C8C8C"
 WORK_COLOUR = "#ececec"
 """The colour of a rank's own work."""
 IN_ROW = {"learned": "#CC0000", "revoked": "#7A3DB8", "checkpoint": "#009E73"}
