@@ -61,7 +61,7 @@ class Outcome(NamedTuple):
     def of(cls, seen: RunSummary) -> "Outcome":
         """Return what became of a run that was explored."""
         lines = [text for _, text in seen.lines]
-        said = "\n".join([*lines, seen.said])
+        said = "\n".join([*lines, seen.report])
         return cls(
             frozenset(rank for rank, cause in seen.died if cause.startswith("injected")),
             frozenset(line.partition("result ")[2] or line for line in lines if RESULT.search(line)),

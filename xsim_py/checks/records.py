@@ -327,10 +327,10 @@ class Access(RankAction):
             if looked and remote.is_passive:
                 # MPI 4.1, 12.7, of the unified memory model: the rank may poll, and may store where others poll
                 return False
-            apart = local.is_passive
+            is_excluded = local.is_passive
         else:
-            apart = True
-        if apart and (self.exclusive or other.exclusive) and self.rank != other.rank:
+            is_excluded = True
+        if is_excluded and (self.exclusive or other.exclusive) and self.rank != other.rank:
             return False
         if self.how == other.how == ACCUMULATE:
             return not _compatible(self.what, other.what) or self._cuts(other)

@@ -236,7 +236,7 @@ def _of_class(owner: Any, name: str) -> Any:
     return None if hasattr(type(found), "__get__") else found
 
 
-def access_to_held(touch: Touch, holder: Any, scope: Scope) -> str:
+def access_to_items(touch: Touch, holder: Any, scope: Scope) -> str:
     """Return what an instruction does with the arrays in a list, tuple or dict; "" if nothing."""
     if touch.target is not None:
         into = part_of(touch.target, scope).array
@@ -245,7 +245,7 @@ def access_to_held(touch: Touch, holder: Any, scope: Scope) -> str:
     return access_by_callee(touch, scope, type(holder)) if touch.callee not in ((), A_METHOD, A_TRUTH) else ""
 
 
-def held(holder: Any) -> list[Any]:
+def arrays_in(holder: Any) -> list[Any]:
     """Return the arrays in a list, tuple or dict."""
     values = holder.values() if type(holder) is dict else holder
     return [each for each in islice(values, _MOST_HELD) if type(each) is np.ndarray]

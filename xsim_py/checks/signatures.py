@@ -140,12 +140,12 @@ def match(sent: Signature, expected: Signature) -> bool:
         return False
     last = len(sent) - 1
     return all(
-        _alike(mine, theirs) and (n == m or (place == last and n < m))
+        _types_match(mine, theirs) and (n == m or (place == last and n < m))
         for place, ((mine, n), (theirs, m)) in enumerate(zip(sent, expected, strict=False))
     )
 
 
-def _alike(mine: str, theirs: str) -> bool:
+def _types_match(mine: str, theirs: str) -> bool:
     return mine == theirs or (_BYTES in (mine, theirs) and mine in LIKE_BYTES and theirs in LIKE_BYTES)
 
 

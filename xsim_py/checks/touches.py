@@ -25,7 +25,7 @@ from xsim_py.process.ranks import current
 from .elements import bounds, covers, overlap, shared, shares
 from .instrumentation import EVENT_SOURCE
 from .lookahead import CodeAhead, is_near, read_ahead
-from .resolve import Part, Scope, access_by_callee, access_to_held, held, part_of, takes_parts
+from .resolve import Part, Scope, access_by_callee, access_to_items, arrays_in, part_of, takes_parts
 from .sources import (
     A_TRUTH,
     LOAD,
@@ -87,14 +87,14 @@ class WatchedCode:
         self.code = code
         file = code.co_filename
         self.touching = dict(touching(code, file)) if of_program(file) and touches_of(file) else {}
-        self._looks: dict[int, int] = {}
+        self._inspections: dict[int, int] = {}
         self._ahead: dict[int, CodeAhead | None] = {}
-        self._quiet_looks: dict[int, int] = {}
+        self._quiet_lines: dict[int, int] = {}
         self.lines = {line for line, _ in self.touching.values()}
 
-    def count_look(self, offset: int) -> None:
+    def count_inspection(self, offset: int) -> None:
         """Count an inspection of an instruction; drop the instruction after `MOST_LOOKS` of them."""
-        count = self._looks[offset] = self._looks.get(offset, 0) + 1
+        count = self._inspections[offset] = self._inspections.get(offset, 0) + 1
         if count >= MOST_LOOKS:
             del self.touching[offset]
             self.lines = {line for line, _ in self.touching.values()}
@@ -118,7 +118,7 @@ class WatchedCode:
         if near is None or (near and state.buffers):  # a store to a buffer must fail at its own line
             return False
         if not near:
-            self._quiet_looks[place] = times = self._quiet_looks.get(place, 0) + 1
+            self._quiet_lines[place] = times = self._quiet_lines.get(place, 0) + 1
             if times >= MOST_LOOKS:
                 self._ahead[place] = _QUIET
             return True
@@ -127,7 +127,7 @@ class WatchedCode:
         for access in near:
             _inspect_access(access.touch, scope, (self.code.co_filename, access.line, doing), guards, frame)
         for offset in {access.offset for access in near}:
-            self.count_look(offset)
+            self.count_inspection(offset)
         return True
 
 
@@ -185,7 +185,7 @@ class LineWatch:
         if not guards:
             return
         line, touches = code.touching[offset]
-        code.count_look(offset)
+        code.count_inspection(offset)
         scope = frame.f_locals, frame.f_globals
         place = frame.f_code.co_filename, line, self._monitor.doing.get(state.number, "")
         for touch in touches:
@@ -198,8 +198,8 @@ def _inspect_access(touch: Touch, scope: Scope, place: Place, guards: list[Any],
         found = part_of(touch.array, scope)
         part = found.array
         if type(part) in (list, tuple, dict) and part:
-            near = [each for each in held(part) if each.size and is_near(each, guards)]
-            how = access_to_held(touch, part, scope) if near else ""
+            near = [each for each in arrays_in(part) if each.size and is_near(each, guards)]
+            how = access_to_items(touch, part, scope) if near else ""
             for each in near if how else ():
                 _notify_guards(how, Part(each, each), place, guards, frame)
             return

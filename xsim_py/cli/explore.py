@@ -328,7 +328,7 @@ def _print_matchings(found: Matchings, args: Namespace) -> None:
     usual = found.classes[0]
     print(f"as usual ({_USUAL.get(usual.outcome.kind, _KINDS[usual.outcome.kind])}): {usual.matchings:,}")
     if found.usual_is_bad:
-        _print_said(usual.summary.said)
+        _print_said(usual.summary.report)
     for kind, said in _KINDS.items():
         alike = [each for each in found.classes[1:] if each.outcome.kind == kind]
         if not alike:
@@ -338,7 +338,7 @@ def _print_matchings(found: Matchings, args: Namespace) -> None:
         print(f"\n{said}: {_matchings(sum(each.matchings for each in alike))}{different}; smallest schedule:")
         for line in explained(first.difference) or ["see the schedule below"]:
             print(f"  {_relative_paths(line)}")
-        _print_said(_difference(usual, first) if kind == "result" else first.summary.said)
+        _print_said(_difference(usual, first) if kind == "result" else first.summary.report)
         fail = [word for text in filter(None, [found.fail]) for word in ("--fail", text)]
         print(f"  reproduce: {_command(args, ['--schedule', inline(first.least), *fail])}")
 

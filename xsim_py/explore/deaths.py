@@ -140,11 +140,11 @@ def _recovers(summary: RunSummary | None, reference: RunSummary, outcome: str) -
 
 
 def _judged(case: DeathCase, summary: RunSummary, reference: RunSummary, verdict: Judge) -> JudgedCase:
-    outcome, said = verdict(reference, summary), summary.said
+    outcome, report = verdict(reference, summary), summary.report
     if outcome == "wrong result":
         printed, missing = _some(summary.texts - reference.texts), _some(reference.texts - summary.texts)
-        said = f"printed: {printed}\nmissing: {missing}\n{said}".strip()
-    return JudgedCase(outcome, tuple(case.fail), tuple(death.place for death in case.deaths), said)
+        report = f"printed: {printed}\nmissing: {missing}\n{report}".strip()
+    return JudgedCase(outcome, tuple(case.fail), tuple(death.place for death in case.deaths), report)
 
 
 def _some(lines: Iterable[str]) -> str:
@@ -157,7 +157,7 @@ def _check_reference(reference: RunSummary, verdict: Judge) -> None:
     if reference.ended != "finished" or reference.exit_status or verdict(reference, reference) != "survived":
         how = reference.ended if reference.ended != "finished" else f"finished with exit status {reference.exit_status}"
         how = how if reference.exit_status or reference.ended != "finished" else "printed no accepted line"
-        raise ConfigError(f"the failure-free program {how}; nothing to compare with\n{reference.said}".strip())
+        raise ConfigError(f"the failure-free program {how}; nothing to compare with\n{reference.report}".strip())
 
 
 def _judge(accept: str | None) -> Judge:
@@ -181,8 +181,8 @@ def _judge(accept: str | None) -> Judge:
         if pattern is not None:
             return "survived" if any(pattern.search(text) for text in summary.texts) else "wrong result"
         dead = {rank for rank, _ in summary.died}
-        due = {text for rank, text in reference.lines if rank not in dead}
-        same = due <= summary.texts <= reference.texts and bool(summary.texts) == bool(reference.texts)
+        expected = {text for rank, text in reference.lines if rank not in dead}
+        same = expected <= summary.texts <= reference.texts and bool(summary.texts) == bool(reference.texts)
         return "survived" if same else "wrong result"
 
     return judge

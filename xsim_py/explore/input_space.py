@@ -272,20 +272,20 @@ def _mistakes(summary: RunSummary) -> Iterator[_Mistake]:
     if summary.findings:
         return
     if summary.ended in ("stalled", "wall limit"):
-        place = _WAITING.search(summary.said)
+        place = _WAITING.search(summary.report)
         yield (
             *_at(place),
             "deadlock",
             "ranks deadlock" if summary.ended == "stalled" else "the wall limit is reached",
         )
     elif summary.ended != "finished" or summary.exit_status:
-        error = _ERROR.search(summary.said)
-        places = [match for match in _FRAME.finditer(summary.said) if error and match.start() < error.start()]
+        error = _ERROR.search(summary.report)
+        places = [match for match in _FRAME.finditer(summary.report) if error and match.start() < error.start()]
         own = [match for match in places if of_program(match[1])]
         if error is not None and own:
             yield (*_at(own[-1]), error[1].partition(":")[0], error[1])
         elif summary.ended == "crashed":
-            yield (*_at(None), "crash", summary.said)
+            yield (*_at(None), "crash", summary.report)
 
 
 def _at(match: re.Match[str] | None) -> tuple[str, int]:

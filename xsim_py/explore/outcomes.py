@@ -36,9 +36,9 @@ def outcome_of(accept: str | None = None) -> Callable[[RunSummary], SeenOutcome]
         if summary.findings:
             return SeenOutcome("finding", "\n".join(sorted(summary.findings)))
         if summary.ended in ("stalled", "wall limit"):
-            return SeenOutcome("deadlock", _timeless(summary.said))
+            return SeenOutcome("deadlock", _timeless(summary.report))
         if summary.ended != "finished" or summary.exit_status:
-            return SeenOutcome("exception", _timeless(summary.said) or f"exit status {summary.exit_status}")
+            return SeenOutcome("exception", _timeless(summary.report) or f"exit status {summary.exit_status}")
         if pattern is not None:
             return SeenOutcome("result", "accepted" if any(map(pattern.search, summary.texts)) else "not accepted")
         return SeenOutcome("result", _printed(summary))
@@ -46,8 +46,8 @@ def outcome_of(accept: str | None = None) -> Callable[[RunSummary], SeenOutcome]
     return outcome
 
 
-def _timeless(said: str) -> str:
-    return _TIME.sub("", said)
+def _timeless(text: str) -> str:
+    return _TIME.sub("", text)
 
 
 def _printed(summary: RunSummary) -> str:

@@ -64,7 +64,7 @@ class RunSummary(NamedTuple):
     exit_status: int
     lines: tuple[tuple[int, str], ...]
     """The lines of standard output, each with its rank."""
-    said: str
+    report: str
     """The report, followed by the end of standard error."""
     digest: str = ""
     virtual_time_ps: int = 0

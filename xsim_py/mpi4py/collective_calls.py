@@ -261,8 +261,8 @@ for _cls, _owner, _upper, _lower in (
     (Scans, "Intracomm", _UPPER_SCANS, _LOWER_SCANS),
     (NeighborCollectives, "Topocomm", _UPPER_NEIGHBORS, _LOWER_NEIGHBORS),
 ):
-    _made = [method for method in _all_forms(_owner, _upper) if method.name not in vars(_cls)]
+    _methods = [method for method in _all_forms(_owner, _upper) if method.name not in vars(_cls)]
     for _name, _plan, _parameters in _lower:
-        _made.append(Method(_name, _parameters, "Any", _statement("return run", _owner, _name, _plan, _parameters)))
-    add_methods(_cls, _NAMES, _made)
+        _methods.append(Method(_name, _parameters, "Any", _statement("return run", _owner, _name, _plan, _parameters)))
+    add_methods(_cls, _NAMES, _methods)
 add_methods(Collectives, _NAMES, [Method("barrier", "", "None", "run(self._comm(), plans.barrier, 'Comm.Barrier')")])

@@ -163,10 +163,10 @@ class Datatype(Attributed):
     def Create_subarray(
         self, sizes: Sequence[int], subsizes: Sequence[int], starts: Sequence[int], order: int = c.ORDER_C
     ) -> Self:
-        whole = _integers(sizes)
-        n = len(whole)
+        full_sizes = _integers(sizes)
+        n = len(full_sizes)
         return self._make(
-            construct.subarray(self._impl, whole, _integers(subsizes, n), _integers(starts, n), _index(order))
+            construct.subarray(self._impl, full_sizes, _integers(subsizes, n), _integers(starts, n), _index(order))
         )
 
     def Create_darray(

@@ -417,7 +417,7 @@ def _fill_status(task: Task, status: Status | None) -> None:
     Its data are delivered.
     """
     operation = task.operation
-    task.deliver_early()
+    task.deliver_before_completion()
     if status is None:
         return
     if task.active and isinstance(operation, Receive) and operation.message is not None:

@@ -81,7 +81,7 @@ class Task:
             status._set(c.PROC_NULL, c.ANY_TAG, 0)
         return None
 
-    def deliver_early(self) -> None:
+    def deliver_before_completion(self) -> None:
         """After a successful status query: deliver the data, which completion then does not repeat."""
         operation, finish = self.operation, self.finish
         if not self.active or operation is None or operation.error is not None or finish is None:

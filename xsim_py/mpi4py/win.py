@@ -318,16 +318,16 @@ class Win(HasErrorHandler, Attributed):
         return self._result_request(self._get(origin, target_rank, target, "Win.Rget"), "Win.Rget")
 
     def Raccumulate(self, origin: Any, target_rank: int, target: Any = None, op: Op = _SUM) -> Request:
-        left_ps = self._accumulate(origin, target_rank, target, op, "Win.Raccumulate")
-        return self._origin_request(left_ps, "Win.Raccumulate")
+        departure_ps = self._accumulate(origin, target_rank, target, op, "Win.Raccumulate")
+        return self._origin_request(departure_ps, "Win.Raccumulate")
 
     def Rget_accumulate(self, origin: Any, result: Any, target_rank: int, target: Any = None, op: Op = _SUM) -> Request:
         transfer = self._fetch(origin, result, target_rank, target, op, "Win.Rget_accumulate")
         return self._result_request(transfer, "Win.Rget_accumulate")
 
-    def _origin_request(self, left_ps: int, call: str) -> Request:
+    def _origin_request(self, departure_ps: int, call: str) -> Request:
         window = self._window()
-        return Request._make(Task(operate.departure_of(window, left_ps, call), comm=window.comm))
+        return Request._make(Task(operate.departure_of(window, departure_ps, call), comm=window.comm))
 
     def _result_request(self, transfer: Transfer | None, call: str) -> Request:
         """Return the request of an operation that fetches data.

@@ -42,11 +42,11 @@ def _package(kind: type) -> str:
 class _Reference(NamedTuple):
     """An object that is kept whole."""
 
-    thing: Any
+    obj: Any
 
 
-def _identity(thing: Any) -> Any:
-    return thing
+def _identity(obj: Any) -> Any:
+    return obj
 
 
 def _new(kind: Any, *arguments: Any) -> Any:
@@ -78,67 +78,67 @@ class _RankPickler(pickle.Pickler):
         self.uncopied: list[str] = []
         """The classes of uncopied objects, since this was emptied."""
 
-    def persistent_id(self, thing: Any) -> int | None:
+    def persistent_id(self, obj: Any) -> int | None:
         """Keep an object whole and return its number, or None to take it apart; see `pickle`."""
-        kind = type(thing)
+        kind = type(obj)
         if kind in _PLAIN:
             return None
         if kind is _Reference:
-            thing = thing.thing
-        elif not (id(thing) in self._shared or self._is_shareable(thing, kind)):
+            obj = obj.obj
+        elif not (id(obj) in self._shared or self._is_shareable(obj, kind)):
             return None
-        self.references.append(thing)
+        self.references.append(obj)
         return len(self.references) - 1
 
-    def _is_shareable(self, thing: Any, kind: type) -> bool:
+    def _is_shareable(self, obj: Any, kind: type) -> bool:
         """Return True if ranks may share an object: it is immutable or belongs to pytest."""
-        if isinstance(thing, type | FunctionType):
-            return not (self._is_private(str(thing.__module__)) and _is_found(thing, thing.__qualname__))
-        if isinstance(thing, ModuleType):
-            return not self._is_private(thing.__name__)
-        if isinstance(thing, BuiltinFunctionType):
-            return isinstance(thing.__self__, ModuleType | type | None)
-        if self._array is not None and isinstance(thing, self._array):
-            return isinstance(thing, self._mapped) or not (thing.flags.writeable or thing.dtype.hasobject)
-        return kind in _SAME_FOR_ALL or _package(kind) in _OF_PYTEST or is_of_mpi(thing)
+        if isinstance(obj, type | FunctionType):
+            return not (self._is_private(str(obj.__module__)) and _is_found(obj, obj.__qualname__))
+        if isinstance(obj, ModuleType):
+            return not self._is_private(obj.__name__)
+        if isinstance(obj, BuiltinFunctionType):
+            return isinstance(obj.__self__, ModuleType | type | None)
+        if self._array is not None and isinstance(obj, self._array):
+            return isinstance(obj, self._mapped) or not (obj.flags.writeable or obj.dtype.hasobject)
+        return kind in _SAME_FOR_ALL or _package(kind) in _OF_PYTEST or is_of_mpi(obj)
 
-    def reducer_override(self, thing: Any) -> Any:
+    def reducer_override(self, obj: Any) -> Any:
         """Return the reconstruction of an object not found by name; see `pickle.Pickler`."""
-        if isinstance(thing, type | FunctionType):
+        if isinstance(obj, type | FunctionType):
             return NotImplemented
-        if isinstance(thing, ModuleType):
-            return import_module, (thing.__name__,)
-        if type(thing) in _LOCKS:
-            return _LOCKS[type(thing)], ()
-        if type(thing) is MappingProxyType:
-            return MappingProxyType, (dict(thing),)
-        if type(thing) is self._array and not thing.dtype.hasobject:
-            return deepcopy, (_Reference(thing),)  # directly from the existing array
+        if isinstance(obj, ModuleType):
+            return import_module, (obj.__name__,)
+        if type(obj) in _LOCKS:
+            return _LOCKS[type(obj)], ()
+        if type(obj) is MappingProxyType:
+            return MappingProxyType, (dict(obj),)
+        if type(obj) is self._array and not obj.dtype.hasobject:
+            return deepcopy, (_Reference(obj),)  # directly from the existing array
         try:
-            how = dispatch_table.get(type(thing))
-            made: Any = thing.__reduce_ex__(pickle.HIGHEST_PROTOCOL) if how is None else how(thing)
+            how = dispatch_table.get(type(obj))
+            made: Any = obj.__reduce_ex__(pickle.HIGHEST_PROTOCOL) if how is None else how(obj)
         except Exception:  # of any class
-            return self.by_deepcopy(thing)
+            return self.by_deepcopy(obj)
         if isinstance(made, str):
-            return made if _is_found(thing, made) else (_identity, (_Reference(thing),))
-        if made[0] is newobj and thing.__class__ is not type(thing):  # as of mocks; `pickle` rejects that
+            return made if _is_found(obj, made) else (_identity, (_Reference(obj),))
+        if made[0] is newobj and obj.__class__ is not type(obj):  # as of mocks; `pickle` rejects that
             return _new, *made[1:]
         return made
 
-    def by_deepcopy(self, thing: Any) -> Any:
+    def by_deepcopy(self, obj: Any) -> Any:
         """Return the reconstruction of an object that cannot be taken apart."""
         try:
-            deepcopy(thing)
+            deepcopy(obj)
         except Exception:
-            self.uncopied.append(type(thing).__name__)
-            return _identity, (_Reference(thing),)
-        return deepcopy, (_Reference(thing),)
+            self.uncopied.append(type(obj).__name__)
+            return _identity, (_Reference(obj),)
+        return deepcopy, (_Reference(obj),)
 
 
-def _is_found(thing: Any, names: str) -> bool:
+def _is_found(obj: Any, names: str) -> bool:
     """Return True if an object is found by name in its module, as each rank's own will be."""
     try:
-        return reduce(getattr, names.split("."), sys.modules[thing.__module__]) is thing
+        return reduce(getattr, names.split("."), sys.modules[obj.__module__]) is obj
     except (AttributeError, KeyError):
         return False
 

@@ -48,12 +48,12 @@ def _place(code: CodeType) -> tuple[str, int]:
     return code.co_filename, code.co_firstlineno
 
 
-def unwrapped(thing: Any) -> Any:
+def unwrapped(obj: Any) -> Any:
     """Return the function wrapped by ``@pytest.fixture``."""
-    get = getattr(thing, "_get_wrapped_function", None)
+    get = getattr(obj, "_get_wrapped_function", None)
     if get is not None:
         return get()
-    return getattr(getattr(thing, "__pytest_wrapped__", None), "obj", thing)
+    return getattr(getattr(obj, "__pytest_wrapped__", None), "obj", obj)
 
 
 def uses_mpi(function: Any) -> bool:

@@ -194,9 +194,9 @@ class SessionJob:
 
     def _culprit(self, report: str) -> str | None:
         """Return the test of the rank that ended the job, or else the first unfinished one."""
-        who = re.match(r"rank (\d+) ended the job", report)
-        if who is not None and int(who[1]) in self.running_test:
-            return self.running_test[int(who[1])]
+        ended_by = re.match(r"rank (\d+) ended the job", report)
+        if ended_by is not None and int(ended_by[1]) in self.running_test:
+            return self.running_test[int(ended_by[1])]
         return min(self.running_test.values(), key=lambda test: self._order.get(test, -1), default=None)
 
     def _fail(self, test: str, report: str) -> None:
