@@ -39,7 +39,7 @@ class NodesSpec:
     nodes: int | None = option(
         integer(1, _MOST),
         "Number of nodes. A torus and a graph define it themselves.",
-        shown="the number that the ranks need",
+        shown="as many as the ranks need",
     )
     cores_per_node: int | None = option(
         integer(1, _MOST), "Cores of a node, each for one rank.", shown="1; on a single node the number of ranks"
@@ -112,7 +112,7 @@ class UlfmSpec:
     shrink: str = option(
         choice("two_phase", "agreement", "liveness"),
         "two_phase: a reduction and a broadcast in each phase, as in xSim; agreement: an agreement on the failed "
-        "ranks by agree; liveness: one liveness discovery.",
+        "ranks, by the algorithm of agree; liveness: one liveness discovery.",
         default="two_phase",
     )
     revoke: str = option(
@@ -197,8 +197,8 @@ class ResilienceSpec:
     recv: str = option(_DEAD, "Effect of a receive from a failed rank.", default="stop")
     any_source: str = option(
         choice("raise", "wait"),
-        "Effect of a receive from any source after a failure. Both acknowledge it. raise: one error; wait: it "
-        "waits for the other ranks.",
+        "Effect of a receive from any source after a failure. raise: raise one error; wait: wait for the other "
+        "ranks. Both acknowledge the failure.",
         default="raise",
     )
     put: str = option(_DEAD, "Effect of Put to a failed rank.", default="skip")
@@ -249,7 +249,7 @@ class MpiSpec:
             ),
             "tuned, ftco, or a section of operation: algorithm",
         ),
-        "Algorithm of each collective. tuned: by size, as in the module of Open MPI; ftco: survives failures. A "
+        "Algorithm of each collective. tuned: by size, as in Open MPI's tuned module; ftco: survives failures. A "
         "section selects by communicator size: allreduce: {1: tuned, 64: ftco} uses ftco from 64 ranks on.",
         default=dict,
         shown="tuned",
@@ -305,7 +305,7 @@ class ComputeSpec:
     )
     speed: float = option(
         kinds.POSITIVE,
-        "Speed of all computation, measured or declared, relative to the processor on which it is known.",
+        "Speed of all computation, measured or declared, relative to the processor to which its times refer.",
         default=1.0,
         shown="1",
     )
@@ -326,7 +326,7 @@ class ComputeSpec:
         key="bandwidth",
     )
     noise: ComputeNoiseSpec | None = option(
-        Section(ComputeNoiseSpec), "Random addition to compute times, drawn by the seed.", shown="none"
+        Section(ComputeNoiseSpec), "Random addition to compute times, drawn from the seed.", shown="none"
     )
 
 
@@ -367,7 +367,7 @@ class DrawSpec:
 
     per: str = option(
         kinds.TEXT,
-        "The failing component, independently of others and with all its ranks: rank, node, machine, or one of "
+        "The component that fails, independently of others and with all its ranks: rank, node, machine, or one of "
         "failures.components.",
         default="",
         required=True,
@@ -396,12 +396,12 @@ class FlipSpec:
         default="message",
     )
     array: str | None = option(
-        kinds.NAME, "Name of the array.", shown="one of the arrays exposed by then, drawn by the seed"
+        kinds.NAME, "Name of the array.", shown="one of the arrays exposed by then, drawn from the seed"
     )
     bit: int | None = option(
         integer(0, 2**53),
         "Bit bit % 8 of byte bit // 8; messages and arrays without it are skipped.",
-        shown="drawn by the seed",
+        shown="drawn from the seed",
     )
 
 
@@ -427,7 +427,7 @@ class FailuresSpec:
     at: tuple[str, ...] = option(
         ListOf(kinds.TEXT, "a list such as [rank=5@1.2ms, node=3@10ms, rank=3 before its 2nd Allreduce]", least=0),
         "Single failures: a rank, a node or another component at a virtual time, or a rank before or after its "
-        "n-th call of a name (call: of any).",
+        "n-th call of a function (call: of any function).",
         default=(),
         shown="none",
     )
@@ -468,7 +468,7 @@ class StorageSpec:
 
     latency_ps: int = option(
         kinds.COST,
-        "Time per operation (open, read, write, rename, stat, ...), without its bytes.",
+        "Time per operation (open, read, write, rename, stat, ...), without the transfer of its bytes.",
         default=1,
         required=True,
     )
@@ -503,7 +503,7 @@ class SpawnSpec:
 
     startup_ps: int = option(
         kinds.COST,
-        "Time from the request to the launcher until the processes begin, however many.",
+        "Time from the request to the launcher until the processes begin, whatever their number.",
         default=200 * 10**9,
         shown="200ms",
     )
@@ -513,7 +513,7 @@ class SpawnSpec:
     universe: int | None = option(
         integer(1, _MOST),
         "Maximum number of processes at a time, initial and spawned: the value of MPI.UNIVERSE_SIZE.",
-        shown="the machine's cores; unlimited if their number is open",
+        shown="the machine's cores; unlimited if their number is not given",
     )
 
 

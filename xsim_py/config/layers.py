@@ -60,7 +60,7 @@ class LayerSpec:
     latency_ps: int = option(
         kinds.COST,
         "Time from the end of the injection to the arrival, without hops. Required unless a segment begins at 0B "
-        "or there are times.",
+        "or times is set.",
         default=0,
         shown="that of the segment from 0B",
     )
@@ -254,5 +254,5 @@ class NetworkSpec(LayerSpec):
         default="none",
     )
     noise: NoiseSpec | None = option(
-        Section(NoiseSpec), "Random additions to messages, drawn by the seed.", shown="none"
+        Section(NoiseSpec), "Random additions to messages, drawn from the seed.", shown="none"
     )

@@ -102,7 +102,7 @@ class TopologySpec:
     )
     dims: tuple[int, ...] | None = option(
         ListOf(integer(1, _MOST), "the lengths of one to six dimensions, such as [8, 8, 8]", least=1, most=6),
-        "Lengths of the torus in x, y, z, w, v, u; the node of rank 1 is the neighbour in x of the node of rank 0. "
+        "Lengths of the torus in x, y, z, w, v, u; node 1 is the neighbour of node 0 in x. "
         "Required for a HyperX: its routers per dimension.",
         shown="the smallest 3-D torus that holds the ranks and is at most twice as long as wide",
     )
@@ -122,7 +122,7 @@ class TopologySpec:
         shown="up",
     )
     leaves: int | None = option(
-        integer(1, _MOST), "Leaf switches of a fat tree of two levels.", shown="the number that the ranks need"
+        integer(1, _MOST), "Leaf switches of a fat tree of two levels.", shown="as many as the ranks need"
     )
     nodes_per_leaf: int | None = option(
         integer(1, _MOST), "Nodes on each leaf of a fat tree of two levels; consecutive nodes are on one leaf."
@@ -157,7 +157,7 @@ class TopologySpec:
         "A fat tree of switches with this number of ports, half of them upwards; at the top all downwards.",
     )
     levels: int | None = option(
-        integer(1, 8), "Levels of switches of such a fat tree.", shown="the number that the ranks need"
+        integer(1, 8), "Levels of switches of such a fat tree.", shown="as many as the ranks need"
     )
     taper: float | None = option(
         kinds.POSITIVE,
@@ -173,8 +173,7 @@ class TopologySpec:
     hosts_per_router: int | None = option(
         integer(1, _MOST),
         "Nodes per router of a dragonfly (p), a cascade or a HyperX.",
-        shown="dragonfly: balanced, or the number that the ranks need; HyperX: the number that the ranks need; "
-        "cascade: 1",
+        shown="dragonfly: balanced, or as many as the ranks need; HyperX: as many as the ranks need; cascade: 1",
     )
     routers_per_group: int | None = option(
         integer(1, _MOST), "Routers per group of a dragonfly (a).", shown="twice hosts_per_router"
@@ -189,12 +188,12 @@ class TopologySpec:
     )
     links_between_groups: int | None = option(
         integer(1, 2**16),
-        "Links between each two groups of a dragonfly; for a cascade, a factor of their bandwidth.",
+        "Links between any two groups of a dragonfly; for a cascade, a factor applied to their bandwidth.",
         shown="1",
     )
     wiring: str | None = option(
         choice("relative", "absolute"),
-        "Port j of group i of a dragonfly leads to group i + 1 + j (relative), or to group j without itself "
+        "Port j of group i of a dragonfly leads to group i + 1 + j (relative), or to group j, skipping itself "
         "(absolute).",
         shown="relative",
     )
@@ -208,8 +207,8 @@ class TopologySpec:
     )
     routing: str | None = option(
         choice(*dict.fromkeys(word for words in ROUTINGS.values() for word in words)),
-        "Routes of messages. valiant: over a random group or router; ecmp: a random shortest route. Draws are by "
-        "the seed, for each pair of nodes.",
+        "Routes of messages. valiant: over a random group or router; ecmp: a random shortest route. Random "
+        "routes are drawn from the seed, once per pair of nodes.",
         shown="dmodk on a fat tree, dimension_order on a torus and a HyperX, minimal elsewhere",
     )
     duplex: str | None = option(

@@ -92,7 +92,7 @@ def failures(
     jobs : int, optional
         Parallel runs; default: one per core.
     budget : int, optional
-        The maximum number of cases for each number of deaths; if there are more, a sample drawn by the seed.
+        The maximum number of cases for each number of deaths; if there are more, a sample drawn from the seed.
     folder : str, optional
         The directory of the runs; by default a separate temporary directory for each.
     judge : callable, optional
