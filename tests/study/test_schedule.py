@@ -9,7 +9,7 @@ import pytest
 
 from xsim_py.study import load_study, plan_runs
 from xsim_py.study.plan import PlannedRun
-from xsim_py.study.schedule import Schedule
+from xsim_py.study.schedule import RunQueue
 
 SWEEP = {"ranks": [1, 4, 16, 64], "steps": [1, 10, 100], "machine": ["gige", "torus3d"]}
 
@@ -35,7 +35,7 @@ def scheduled(
     runs = plan_runs(spec)
     before = [(run, cost_s(run)) for run in runs[:known]]
     clock = Clock()
-    schedule = Schedule(spec, runs[known:], before, workers=workers, clock=clock)
+    schedule = RunQueue(spec, runs[known:], before, workers=workers, clock=clock)
     busy: list[tuple[float, int]] = []
     told = []
     for run in itertools.chain(schedule, [None]):
@@ -83,4 +83,4 @@ def test_a_run_begins_once_and_equal_ones_in_the_order_of_the_study():
 
 def test_nothing_is_said_before_a_run_has_ended():
     spec = load_study({"program": "apps/ring.py", "ranks": 2})
-    assert Schedule(spec, plan_runs(spec), workers=1).left_s() is None
+    assert RunQueue(spec, plan_runs(spec), workers=1).left_s() is None

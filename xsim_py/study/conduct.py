@@ -18,7 +18,7 @@ from xsim_py.study.description import StudySpec
 from xsim_py.study.loader import load_study
 from xsim_py.study.plan import PlannedRun, plan_runs
 from xsim_py.study.results import FILES, StudyResults, tables_beside
-from xsim_py.study.schedule import Schedule
+from xsim_py.study.schedule import RunQueue
 from xsim_py.study.store import NAME, Store
 from xsim_py.study.task import Outcome, StudyTask
 from xsim_py.study.workers import do_in_executor, do_in_workers, mpi_executor
@@ -82,7 +82,7 @@ def run_study(
     at_once = runs_at_once(jobs, [run.arguments for run in planned] if spec.command is None else [])
     with Store(folder, fresh=fresh) as store, nullcontext(executor) if executor else mpi_executor(jobs) as executor:
         todo = list({run.key: run for run in planned if _is_missing(run, store.outcomes.get(run.key))}.values())
-        schedule = Schedule(spec, todo, _measured(planned, store.outcomes), workers=0 if executor else at_once)
+        schedule = RunQueue(spec, todo, _measured(planned, store.outcomes), workers=0 if executor else at_once)
         tasks = (_task(spec, run) for run in schedule)
         work = do_in_executor(tasks, executor) if executor else do_in_workers(tasks, at_once)
         interrupted = False
@@ -163,7 +163,7 @@ def _task(spec: StudySpec, run: PlannedRun) -> StudyTask:
 
 def _collect(
     before: StudyResults,
-    schedule: Schedule,
+    schedule: RunQueue,
     outcomes: Iterable[tuple[int, Outcome]],
     store: Store,
     progress: Callable[[int, int, int, float | None], None] | None,

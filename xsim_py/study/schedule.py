@@ -27,7 +27,7 @@ _EXPONENT: Final = 0.5
 _SHORTEST_S: Final = 1e-3
 
 
-class Schedule(Iterator[PlannedRun]):
+class RunQueue(Iterator[PlannedRun]):
     """The runs to do, longest first; what `finished` reports improves the estimates.
 
     Parameters
