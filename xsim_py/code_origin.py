@@ -37,6 +37,11 @@ def is_installed(file: str) -> bool:
     return _PACKAGES.search(file) is not None or file.startswith(_NOT_OURS)
 
 
+def of_package(file: str) -> bool:
+    """Return True if a file belongs to an installed package, not to Python or the simulator."""
+    return _PACKAGES.search(file) is not None and not file.startswith(PACKAGE)
+
+
 def of_program(file: str) -> bool:
     """Return True if a file belongs to the program: neither the simulator's nor installed."""
     return not (file.startswith(PACKAGE) or is_installed(file))

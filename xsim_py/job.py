@@ -586,7 +586,7 @@ class Job:
             folders.append(str(self.program.start))
             meter.install(patches, measured_owners(), folders=folders, **self.computing)
         launcher_variables.install(patches, NAMES, lambda rank: self.variables.of(rank))
-        virtual_python.install(patches)
+        virtual_python.install(patches, alone=self.isolation == 1)
         if self.files is not None:
             file_calls.install(patches, self.files)
         os_calls.install(patches)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.patches import Patches
 
 
-def install(patches: Patches) -> None:
+def install(patches: Patches, *, alone: bool) -> None:
     """Install all of them; the order matters if one calls what another has replaced."""
     greenlets.install(patches)
     context.install(patches)
@@ -34,7 +34,7 @@ def install(patches: Patches) -> None:
     threads.install(patches)
     private_state.install(patches)
     environment.install(patches)
-    finalizers.install(patches)
+    finalizers.install(patches, alone=alone)
     event_loops.install(patches)
     watchers.install(patches)
     private_warnings.install(patches)

@@ -125,6 +125,18 @@ def test_what_is_the_same_for_all_ranks_is_not_told(tmp_path: Path, statement: s
     assert names(run(tmp_path, statement)) == []
 
 
+def test_functions_that_numba_compiles_in_several_ranks_are_right_and_not_told(tmp_path: Path):
+    text = """
+        import numba, numpy
+        @numba.njit
+        def total(x):
+            return x.sum()
+        print(total(numpy.arange(3.0) + rank))
+        """
+    done = launch(tmp_path, text, ranks=2)
+    assert (done.lines, done.err, names(done)) == (["3.0", "6.0"], "", [])
+
+
 def test_a_warning_names_ranks_line_and_what_to_do(tmp_path: Path):
     (said,) = run(tmp_path, "if rank in (1, 2):\n    pkg.count = 7").result.warnings
     place = f"{tmp_path / 'prog.py'}:8"

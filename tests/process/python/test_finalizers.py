@@ -134,6 +134,26 @@ def test_weakref_finalizers_run_among_the_functions_of_atexit_where_the_first_wa
     assert launch(tmp_path, text).lines == ["after", "second", "first", "before"]
 
 
+def test_what_a_package_keeps_for_all_ranks_is_not_finalized_with_the_first_rank(tmp_path: Path):
+    """Such as the functions that numba has compiled for one rank, which the next one calls."""
+    package = """
+        import weakref
+        class Thing: alive = True
+        def end(thing): thing.alive = False
+        def keep(thing=Thing(), finalized=[]):
+            if not finalized:
+                finalized.append(weakref.finalize(thing, end, thing))
+            return thing
+        """
+    text = f"""
+        import sys
+        sys.path.insert(0, {str(tmp_path / "site-packages")!r})
+        import keeps_for_all
+        print(keeps_for_all.keep().alive)
+        """
+    assert launch(tmp_path, text, ranks=2, files={"site-packages/keeps_for_all.py": package}).lines == ["True", "True"]
+
+
 def test_no_object_is_asked_for_its_class(tmp_path: Path):
     text = """
         class Asked:

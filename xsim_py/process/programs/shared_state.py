@@ -63,6 +63,8 @@ _KEPT_APART = frozenset(
     ]
 )
 """Modules of the standard library that are at least partly private to a rank; the guide lists exceptions."""
+_OVERWRITTEN = frozenset(["numba.core.errors.loc_info"])
+"""Names whose users set them before they read them, without a wait between: they say nothing to other ranks."""
 _CACHES = ("cache", "memo", "lazy", "lock", "warn")
 
 
@@ -444,7 +446,7 @@ class _Sharing:
         changes = {
             name: change
             for name, change in self._changes.items()
-            if name not in self._writes and name.partition(".")[0] not in self.left_out
+            if name not in self._writes and name not in _OVERWRITTEN and name.partition(".")[0] not in self.left_out
         }
         return found | self._sentences(changes, is_stopped) if changes else found
 

@@ -5,6 +5,9 @@ allocations of all ranks and the simulator. So a ``__del__`` called by the colle
 `gc.collect` itself, or ends. The same applies to `weakref.finalize`. At the end of a rank, finalizers run for the
 objects that its modules still hold, as at the end of a process. For a rank that has failed none runs.
 
+A package that ranks share may keep an object for all of them, such as a compiled function. So a `weakref.finalize` that
+such a package creates, with a function of its own, runs when the object ends, not at the end of the rank.
+
 Classes are observed as they are defined, only in programs that define a ``__del__`` at all.
 """
 
@@ -13,12 +16,14 @@ from __future__ import annotations
 import atexit
 import builtins
 import gc
+import sys
 import weakref
 from collections.abc import Callable
 from functools import partial, wraps
-from types import CodeType, FunctionType, GeneratorType
+from types import CodeType, FrameType, FunctionType, GeneratorType, MethodType
 from typing import TYPE_CHECKING, Any
 
+from xsim_py.code_origin import of_package
 from xsim_py.process.output.tracebacks import report_ignored
 from xsim_py.process.ranks import current
 from xsim_py.process.ranks.patches import Patches, Table, Wrapper
@@ -179,31 +184,48 @@ def _making(real: Callable[..., None]) -> Callable[..., None]:
         fiber = current.here()
         if fiber is not None and not is_for_all():
             _observe_collector()
-            _made_in(fiber.rank)[self] = None
+            _made_in(fiber.rank)[self] = _is_for_ranks(fiber.rank, sys._getframe(1), *args[1:2])
             _owners[self] = fiber.rank
 
     return initialize
 
 
-def _made_in(rank: Rank) -> dict[Any, None]:
-    """Return the finalizers of a rank; they run as one `atexit` function, registered with the first of them."""
+def _is_for_ranks(rank: Rank, caller: FrameType, function: object = None) -> bool:
+    """Return True if a package that ranks share creates a finalizer: other ranks may use the object, too."""
+    if isinstance(function, MethodType):
+        function = function.__func__
+    if _alone or not isinstance(function, FunctionType):
+        return False
+    codes, names = (caller.f_code, function.__code__), (caller.f_globals, function.__globals__)
+    return all(of_package(each.co_filename) for each in codes) and not any(map(rank.owns, names))
+
+
+def _made_in(rank: Rank) -> dict[Any, bool]:
+    """Return the finalizers of a rank and whether each is for all ranks.
+
+    They run as one `atexit` function, registered with the first of them.
+    """
     if _MADE not in (rank.extra or {}):
         rank.private("atexit", list).append((_run_made, (rank,), {}))
-    made: dict[Any, None] = rank.private(_MADE, dict)
+    made: dict[Any, bool] = rank.private(_MADE, dict)
     return made
 
 
 def _run_made(rank: Rank) -> None:
     made = _made_in(rank)
     while made:
-        each = made.popitem()[0]
-        if each.atexit:
+        each, for_ranks = made.popitem()
+        if for_ranks:
+            _owners.pop(each, None)
+        elif each.atexit:
             _try(each)
     rank.private(_SHUT_DOWN, lambda: True)
 
 
 _owners: dict[Any, Rank] = {}
 """The rank that created each finalizer."""
+_alone = False
+"""Whether each rank has a process of its own."""
 
 
 def _calling(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -241,8 +263,10 @@ PATCHED: Table = (
 )
 
 
-def install(patches: Patches) -> None:
-    """Attribute finalized objects to ranks for the duration of a run."""
+def install(patches: Patches, *, alone: bool) -> None:
+    """Attribute finalized objects to ranks for the duration of a run; `alone`: each rank has its own process."""
+    global _alone
+    _alone = alone
     finalize: Any = weakref.finalize
     if not finalize._registered_with_atexit:  # a rank would otherwise register it for itself only
         atexit.register(finalize._exitfunc)
