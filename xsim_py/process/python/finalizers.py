@@ -6,7 +6,7 @@ allocations of all ranks and the simulator. So a ``__del__`` called by the colle
 objects that its modules still hold, as at the end of a process. For a rank that has failed none runs.
 
 A package that ranks share may keep an object for all of them, such as a compiled function. So a `weakref.finalize` that
-such a package creates, with a function of its own, runs when the object ends, not at the end of the rank.
+such a package creates with its own function runs when the object ends, not at the end of the rank.
 
 Classes are observed as they are defined, only in programs that define a ``__del__`` at all.
 """
@@ -225,7 +225,7 @@ def _run_made(rank: Rank) -> None:
 _owners: dict[Any, Rank] = {}
 """The rank that created each finalizer."""
 _alone = False
-"""Whether each rank has a process of its own."""
+"""Whether each rank runs in a separate process."""
 
 
 def _calling(real: Callable[..., Any]) -> Callable[..., Any]:
