@@ -91,6 +91,14 @@ def allowed() -> dict[str, int]:
     return {name: int(number) for number, name in rows}
 
 
+def rises(found: Counter[str]) -> dict[str, str]:
+    """Return the files with more hits than recorded, with both numbers."""
+    then = allowed()
+    return {
+        name: f"{number}, recorded {then.get(name, 0)}" for name, number in found.items() if number > then.get(name, 0)
+    }
+
+
 def record(found: Counter[str]) -> None:
     """Record the hits of each file."""
     lines = [f"{number}\t{name}\n" for name, number in sorted(found.items())]
