@@ -23,18 +23,18 @@ GRACE = round(vitals.GRACE_S / vitals.TICK_S)
 def test_a_process_is_stuck_that_should_have_ended_and_shows_nothing_for_a_while():
     memory = mmap.mmap(-1, mmap.PAGESIZE)
     shown, watch = Vitals.from_buffer(memory), Watch(memory)
-    assert not any(watch.is_stuck() for _ in range(2 * GRACE))  # no ranks run, and nothing is due
+    assert not any(watch.is_hanging() for _ in range(2 * GRACE))  # no ranks run, and nothing is due
     shown.running = 1
-    assert not any(watch.is_stuck() for _ in range(2 * GRACE))
+    assert not any(watch.is_hanging() for _ in range(2 * GRACE))
     shown.due_ns = time.monotonic_ns() - 1
     shown.beats = 1
-    assert [watch.is_stuck() for _ in range(GRACE + 1)] == [False] * GRACE + [True]
+    assert [watch.is_hanging() for _ in range(GRACE + 1)] == [False] * GRACE + [True]
     shown.beats = 2
-    assert not watch.is_stuck()
+    assert not watch.is_hanging()
     shown.due_ns, watch.interrupted = 0, True
-    assert sum(watch.is_stuck() for _ in range(GRACE)) == 1
+    assert sum(watch.is_hanging() for _ in range(GRACE)) == 1
     assert watch.is_patient
-    assert sum(watch.is_stuck() for _ in range(3 * GRACE)) == 3
+    assert sum(watch.is_hanging() for _ in range(3 * GRACE)) == 3
     assert not watch.is_patient
 
 

@@ -146,11 +146,11 @@ class Unfinished:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
         if is_regular(target):
             os.close(os.open(target, os.O_WRONLY))
-            dress(path, like=target)
+            copy_attributes(path, like=target)
         return path
 
 
-def dress(path: str, like: str) -> None:
+def copy_attributes(path: str, like: str) -> None:
     """Copy the permissions and the owner of another file.
 
     Raises

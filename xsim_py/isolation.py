@@ -315,7 +315,7 @@ class Isolation:
             return
         watch = self._watches[number]
         watch.interrupted = True
-        hanging = watch.is_stuck(whatever=True)
+        hanging = watch.is_hanging(whatever=True)
         with suppress(ProcessLookupError, ChildProcessError):
             if not watch.vitals.interrupts:
                 os.kill(pid, signal.SIGINT)

@@ -98,7 +98,7 @@ class Job:
         self.collectives = settings.way
         self.transport, self.blocks = self._spread(settings.shards)
         if self.isolation:
-            cast(Any, self.transport).in_order = self.have_common or self._meet_in_arrays()
+            cast(Any, self.transport).in_order = self.have_common or self._uses_batches()
         self.apart_by = "isolation" if self.isolation else "mpiexec" * (len(self.transport.local) < self.transport.size)
         self.sinks: tuple[TextIO, ...] = (sys.stdout, sys.stderr)
         self.label = self.traced = False
@@ -202,7 +202,7 @@ class Job:
         return processes_for(self.machine.process_blocks(each), later=not self.have_common)
 
     @contextmanager
-    def apart(self) -> Iterator[None]:
+    def rank_processes(self) -> Iterator[None]:
         """Provide the context for ranks in separate processes."""
         if not self.isolation:
             yield
@@ -212,7 +212,7 @@ class Job:
         with isolated(self, self.joins) as self.host:
             yield
 
-    def expect(self, failures: Sequence[str], *, ft: bool | None, restart: str | None) -> None:
+    def set_failures(self, failures: Sequence[str], *, ft: bool | None, restart: str | None) -> None:
         """Determine the failures of the run, and the launcher's reaction."""
         self.extra_failures = tuple(failures)
         if failures or self.spec.failures != FailuresSpec():  # most runs have none, and must start quickly
@@ -533,7 +533,7 @@ class Job:
         shard.on_start, shard.unfinalized = shared_state.started, unfinalized
         fabric = make_library(
             shard, self.network, self.settings, traced=self.traced, observer=self.monitor,
-            batches=self.collectives if self._meet_in_arrays() else None, detection=self.detector,
+            batches=self.collectives if self._uses_batches() else None, detection=self.detector,
             ulfm=self.spec.mpi.ulfm, shapes=self.shapes, startup=self.startup, start=self.program.start,
             failures=self.failures, schedule=self.schedule, noise=self.noise,
         )  # fmt: skip
@@ -550,7 +550,7 @@ class Job:
         self.shards.append(shard)
         return shard
 
-    def _meet_in_arrays(self) -> bool:
+    def _uses_batches(self) -> bool:
         """Return True if collectives may be computed for all their ranks at once; see `mpi.batched.instances`.
 
         Not with ranks in separate processes: if one is lost, its effects on the others' calls have not been rolled

@@ -45,5 +45,5 @@ def _join(joining: Joining) -> None:
     processes.join(joining.number, joining.descriptor)
     job.joins = joining
     limit_s = (joining.due_ns - time.monotonic_ns()) / 1e9 if joining.due_ns else None
-    with current.exclusive(), separate_streams(sys.stdout, sys.stderr) as job.sinks, job.apart():
+    with current.exclusive(), separate_streams(sys.stdout, sys.stderr) as job.sinks, job.rank_processes():
         job.go(limit_s, (), None, None)  # the process ends inside

@@ -226,7 +226,7 @@ def _once(
     job.cpu_limit_s = cpu_limit_s
     if settings.spawned:
         job.origin = _origin(settings, program, machine, label=label, schedule=schedule)
-    with current.exclusive(), job.transport.together(), separate_streams(*outside) as job.sinks, job.apart():
+    with current.exclusive(), job.transport.together(), separate_streams(*outside) as job.sinks, job.rank_processes():
         try:
             result = job.go(settings.wall_limit_s, background, progress, started)
         finally:
@@ -247,7 +247,7 @@ def make_job(
     job.label, job.traced, job.schedule = settings.label or label, settings.trace, schedule or settings.schedule
     job.links = settings.links
     job.profile = Profile(job.transport.local[0]) if settings.profile else None
-    job.expect(settings.fail, ft=settings.ft, restart=settings.restart)
+    job.set_failures(settings.fail, ft=settings.ft, restart=settings.restart)
     return job
 
 

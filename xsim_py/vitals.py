@@ -123,7 +123,7 @@ class Watch:
         """True if it should have ended."""
         return self.interrupted or 0 < self.vitals.due_ns <= time.monotonic_ns()
 
-    def is_stuck(self, *, whatever: bool = False) -> bool:
+    def is_hanging(self, *, whatever: bool = False) -> bool:
         """Return True if it hangs; call this every `TICK_S`, as ticks do not count time of a suspended computer.
 
         Applies only while ranks run there, or always with `whatever`.

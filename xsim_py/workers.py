@@ -51,7 +51,7 @@ class Crash(NamedTuple):
 
     exit_status: int
     said: str
-    was_stuck: bool = False
+    was_hanging: bool = False
     """It was ended by this process after the wall limit, because it was in a call that did not return."""
 
 
@@ -129,28 +129,28 @@ class Pool:
             self._workers += [_Worker(self._words) for _ in range(self._jobs)]
             for worker in self._workers:
                 worker.greet()
-        self._give()
+        self._dispatch()
         while busy := {worker.connection: worker for worker in self._workers if worker.number is not None}:
             for worker in busy.values():
-                worker.end_if_stuck()
+                worker.end_if_hanging()
             for connection in wait(list(busy), TICK_S):
                 worker = busy[connection]  # type: ignore[index]
-                number, result = worker.hear()
+                number, result = worker.receive()
                 worker.number = None
                 if worker.ended:
                     self._workers.remove(worker)
                     worker = _Worker(self._words)
                     self._workers.append(worker)
                     worker.greet()
-                self._give()
+                self._dispatch()
                 yield number, result
-                self._give()
+                self._dispatch()
 
-    def _give(self) -> None:
+    def _dispatch(self) -> None:
         """Give each idle worker the next task."""
         for worker in self._workers:
             if worker.number is None and self._todo:
-                worker.take(self._todo.popleft())
+                worker.send(self._todo.popleft())
 
 
 class _Worker:
@@ -209,9 +209,9 @@ class _Worker:
         try:
             self.connection.recv()
         except (EOFError, OSError):
-            raise XsimError(f"cannot start a worker process: {self._last_words()}") from None
+            raise XsimError(f"cannot start a worker process: {self._last_output()}") from None
 
-    def take(self, numbered: tuple[int, Any]) -> None:
+    def send(self, numbered: tuple[int, Any]) -> None:
         """Send it a task."""
         self.number, task = numbered
         self._log.seek(0)
@@ -221,7 +221,7 @@ class _Worker:
         except OSError:
             return  # it has died, which hear() will detect
 
-    def hear(self) -> tuple[int, Any]:
+    def receive(self) -> tuple[int, Any]:
         """Return the number and result of its task; a `Crash` if the worker died."""
         assert self.number is not None
         try:
@@ -233,12 +233,12 @@ class _Worker:
             self.end()
         return self.number, result
 
-    def end_if_stuck(self) -> None:
+    def end_if_hanging(self) -> None:
         """End it if its run should have ended but hangs; call this at least every `TICK_S`."""
         if self._was_stuck or time.monotonic() < self._look_s:
             return
         self._look_s = time.monotonic() + TICK_S
-        if not self._watch.is_stuck():
+        if not self._watch.is_hanging():
             return
         self._was_stuck = True
         self._process.send_signal(vitals.ASK)
@@ -262,13 +262,13 @@ class _Worker:
             how += ", possibly out of memory" if -status == signal.SIGKILL else ""
         else:
             how = f"ended with status {status}"
-        return 128 - status if status < 0 else status, f"the worker process {how}\n{self._last_words()}".strip(), False
+        return 128 - status if status < 0 else status, f"the worker process {how}\n{self._last_output()}".strip(), False
 
     def _stack(self) -> list[vitals.Frame]:
         """Return the frames of its rank, if it has written them."""
-        return vitals.frames(self._last_words(_STACK_BYTES))
+        return vitals.frames(self._last_output(_STACK_BYTES))
 
-    def _last_words(self, most: int = _LAST_WORDS_BYTES) -> str:
+    def _last_output(self, most: int = _LAST_WORDS_BYTES) -> str:
         number = self._log.fileno()
         size = os.fstat(number).st_size
         # The worker writes at this file's current offset, so that must not be changed.

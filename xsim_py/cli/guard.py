@@ -136,7 +136,7 @@ class _Guard:
                 self._pass_on(signal.SIGINT, None)
         if not self._new:
             self._heard = self._vitals.interrupts
-        if self._verdict is None and self._watch.is_stuck() and not self._asking:
+        if self._verdict is None and self._watch.is_hanging() and not self._asking:
             self._asking = True  # which may take longer than a tick
             self._end()
             self._asking = False

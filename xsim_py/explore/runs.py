@@ -246,7 +246,7 @@ def in_workers(program: Any) -> bool:
 
 
 def _crashed(crash: Crash) -> RunSummary:
-    return RunSummary("wall limit" if crash.was_stuck else "crashed", crash.exit_status, (), crash.said)
+    return RunSummary("wall limit" if crash.was_hanging else "crashed", crash.exit_status, (), crash.said)
 
 
 Progress = Callable[[int, int, int], None]

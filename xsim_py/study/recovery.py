@@ -323,7 +323,7 @@ def _is_refused(report: Report) -> bool:
 
 
 def _crashed(task: RecoveryTask, crash: Crash) -> Report:
-    ended = "wall limit" if crash.was_stuck else "crashed"
+    ended = "wall limit" if crash.was_hanging else "crashed"
     return Report(task.run._replace(ended=ended, exit_status=crash.exit_status, said=crash.said))
 
 

@@ -48,5 +48,5 @@ def mpi_executor(jobs: int | None) -> AbstractContextManager[Executor | None]:
     return futures.MPIPoolExecutor(jobs) if futures else nullcontext()
 
 
-def _crashed(status: int, said: str, was_stuck: bool = False) -> Outcome:
-    return {"ended": "wall limit" if was_stuck else "crashed", "exit_status": status, "said": said, "last_lines": []}
+def _crashed(status: int, said: str, was_hanging: bool = False) -> Outcome:
+    return {"ended": "wall limit" if was_hanging else "crashed", "exit_status": status, "said": said, "last_lines": []}

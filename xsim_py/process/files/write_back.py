@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
-from xsim_py.atomic_files import Unfinished, dress, is_regular, sync, undisturbed
+from xsim_py.atomic_files import Unfinished, copy_attributes, is_regular, sync, undisturbed
 
 from .overlay import Entry, Folder, Gone, Inode, SymbolicLink
 
@@ -119,7 +119,7 @@ def _finish(entry: Entry, path: str, place: str) -> None:
     if isinstance(entry, Inode) and path:
         sync(path)
         if is_regular(place):
-            dress(path, like=place)
+            copy_attributes(path, like=place)
         if entry.mode is not None:
             os.chmod(path, entry.mode)
 
