@@ -226,7 +226,7 @@ class Master:
         self.where: dict[Task, list[int]] = {}
         self.stores = set(range(1, arguments.storage + 1))
         self.again = self.copied = self.rebuilt = 0
-        self.loss: tuple[list[str], bool] | str | None = None
+        self.outcome: tuple[list[str], bool] | str | None = None
 
     def run(self, base: MPI.Intracomm, layout: Layout) -> None:
         """Manage until all is done, new workers can be formed, or data are lost; return which."""
@@ -236,7 +236,7 @@ class Master:
         self.copying: dict[tuple[Task, int], int] = {}
         self.bury_stores(self.stores.difference(layout.stores.values()))
         status = MPI.Status()
-        while self.loss is None:
+        while self.outcome is None:
             self.assign()
             if len(self.where) == self.tasks and not self.copying:
                 self.finish()
@@ -308,7 +308,7 @@ class Master:
         about = f"{self.again} tasks and {self.copied} copies recomputed, workers rebuilt data {self.rebuilt} times"
         lines = ["# kept 1", f"# time: all results after {last:.9f} s; {about}"]
         lines.append(f"falanx: {arguments.fragments} fragments, {self.tasks} tasks, energy {energy}")
-        self.loss = (lines, energy == closed_form(arguments.fragments, arguments.points))
+        self.outcome = (lines, energy == closed_form(arguments.fragments, arguments.points))
 
     # -------------------------------------------------------------------------------------------------------- recovery
 
@@ -349,7 +349,7 @@ class Master:
             else:
                 lost.append(task)
         if lost or not self.stores:
-            self.loss = f"{len(lost)} results with all copies, the first of task {lost[0]}" if lost else "the store"
+            self.outcome = f"{len(lost)} results with all copies, the first of task {lost[0]}" if lost else "the store"
 
     def copy(self, task: Task) -> None:
         """Replace missing copies of a result."""
@@ -375,13 +375,13 @@ def make_up(base: MPI.Intracomm, actor: Master | Store | Worker) -> tuple[Any, L
     layout = Layout(base, actor.arguments)
     if MASTER not in layout.place:
         raise recovery.Lost("the master, rank 0, and its data")
-    loss = base.bcast(actor.loss if isinstance(actor, Master) else None, root=0)
-    if isinstance(loss, str):
-        raise recovery.Lost(loss)
-    if loss is None and not (layout.computing and layout.stores):
+    outcome = base.bcast(actor.outcome if isinstance(actor, Master) else None, root=0)
+    if isinstance(outcome, str):
+        raise recovery.Lost(outcome)
+    if outcome is None and not (layout.computing and layout.stores):
         raise recovery.Lost("all workers" if layout.stores else "the store")
     number = layout.worker(base.rank)
-    return loss, layout, base.Split(MPI.UNDEFINED if number is None else number, base.rank)
+    return outcome, layout, base.Split(MPI.UNDEFINED if number is None else number, base.rank)
 
 
 def play(actor: Master | Store | Worker, base: MPI.Intracomm, layout: Layout, group: MPI.Intracomm) -> None:
@@ -408,9 +408,9 @@ def main() -> None:
     kind = Master if base.rank == MASTER else Store if base.rank <= arguments.storage else Worker
     actor = kind(arguments)
     while True:
-        (loss, layout, group), base = recovery.until_agreed(base, lambda comm: make_up(comm, actor), recovery.shrink)
-        if loss is not None:
-            recovery.conclude(base, *loss)
+        (outcome, layout, group), base = recovery.until_agreed(base, lambda comm: make_up(comm, actor), recovery.shrink)
+        if outcome is not None:
+            recovery.conclude(base, *outcome)
         play(actor, base, layout, group)
         base = base.Shrink()
 

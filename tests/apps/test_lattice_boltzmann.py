@@ -108,7 +108,7 @@ def test_a_copy_that_dies_with_its_strip_is_lost():
 @pytest.mark.parametrize(
     ("mended", "wrong"),
     [
-        ("(told.tau - 0.5) / 3)", "(told.tau - 0.4) / 3)"),
+        ("(args.tau - 0.5) / 3)", "(args.tau - 0.4) / 3)"),
         ("return [(low + high) / 2", "return [(low + high) / 2.02"),
         (
             "given.append(comm.isend(self.means(populations, way)",
