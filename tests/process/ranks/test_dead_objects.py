@@ -1,6 +1,7 @@
 """What is dead is freed, and no code of it runs."""
 
 import contextlib
+import cProfile
 import ctypes
 import functools
 import gc
@@ -167,6 +168,14 @@ def test_all_is_put_back() -> None:
     again.switch()
     again.throw()
     assert sorted(_ran) == sorted(["__del__", "callback", "__del__", "__exit__", "except", "finally"])
+
+
+def test_a_profiler_of_the_host_goes_on() -> None:
+    with cProfile.Profile() as profile:
+        dead_objects.keep(greenlet(in_handlers))
+        dead_objects.free(())
+        str.title("counted")
+    assert any("title" in str(entry.code) for entry in profile.getstats())
 
 
 def test_greenlets_of_programs_are_left_alone() -> None:

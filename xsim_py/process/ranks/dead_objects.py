@@ -18,6 +18,7 @@ file does not know (it knows CPython 3.11 to 3.13).
 
 from __future__ import annotations
 
+import _lsprof
 import ctypes
 import dis
 import gc
@@ -61,6 +62,8 @@ _WEAK_CONTAINERS = ("weakref", "_weakrefset")
 _PLAIN_KEYS = (str, int, bytes, type(None))
 # A run patches these.
 _collect, _trace, _profile = gc.collect, (sys.gettrace, sys.settrace), (sys.getprofile, sys.setprofile)
+_Profiler: Any = _lsprof.Profiler
+_enable = _Profiler.enable
 
 
 def keep(thing: object) -> None:
@@ -284,7 +287,9 @@ def _no_hooks() -> Iterator[None]:
     finally:
         vars(sys).update(hooks)
         for put, watcher in watching:
-            if watcher is not None:
+            if isinstance(watcher, _Profiler):  # in C, which `sys.setprofile` does not accept
+                _enable(watcher)
+            elif watcher is not None:
                 put(watcher)
 
 
