@@ -10,6 +10,7 @@ from tests.checks.found import found
 from xsim_py.checks import buffers
 from xsim_py.checks.elements import overlap
 from xsim_py.checks.in_use import BuffersInUse
+from xsim_py.checks.monitor import Monitor
 
 
 class _Used:
@@ -54,3 +55,19 @@ MPI.Request.Waitall(r)
 """
     assert found(body) == ()
     assert len(times) < 200 * 2 * 16
+
+
+def test_many_requests_of_one_line_in_the_same_memory_are_noted_once_per_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    notes, note = [], Monitor.note
+    monkeypatch.setattr(Monitor, "note", lambda *told: notes.append(0) or note(*told))
+    body = """
+one, got = np.ones(1), np.zeros(1)
+window = MPI.Win.Allocate(8, 8, comm=comm)
+window.Lock_all()
+for _ in range(100):
+    window.Fetch_and_op(one, got, 0)
+window.Unlock_all()
+window.Free()
+"""
+    assert len(found(body)) == 1
+    assert len(notes) <= 2 * 100

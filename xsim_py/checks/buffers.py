@@ -491,6 +491,7 @@ def _notify_windows(call: MpiCall, pieces: list[tuple[int, int]], *, reads: bool
 def _check_unused(monitor: Monitor, call: MpiCall, memory: Any, *, reads: bool) -> None:
     """Find the active requests that use memory which a call is about to use; both may read it."""
     mine, in_use = memory.array, call.rank.buffers
+    noted: set[tuple[object, ...]] = set()  # a loop may leave many requests of one line open: one finding for all
     for other in in_use if len(in_use) <= FEW else in_use.near(memory, reads=reads):
         theirs = other.memory.array
         if (reads and other.reads) or other.record is None:
@@ -499,6 +500,10 @@ def _check_unused(monitor: Monitor, call: MpiCall, memory: Any, *, reads: bool) 
             continue
         if overlap(memory.pieces, other.pieces):
             other.is_noted = other.is_noted or not reads
+            code, *line = other.record.place
+            if (found := (id(code), *line, other.record.title)) in noted:
+                continue
+            noted.add(found)
             text = f"{call.title} uses memory that the request of {other.record.title} still uses"
             where = f"{monitor.where(other.record.place)}: {other.record.title}"
             monitor.note(LOCAL_CONCURRENCY, call.place, text, call.rank.number, where)
