@@ -183,3 +183,26 @@ def test_a_pool_one_of_whose_workers_is_killed_ends_the_job(tmp_path: Path) -> N
     assert "Exception in thread Thread-1 (_manager)" in run.err
     assert "rank 0 ended the job" in run.result.report
     assert "MPI_ERR_PROC_FAILED" in run.result.report
+
+
+def test_probes_by_name_find_what_a_rank_had_sent_before_it_died() -> None:
+    """As in Open MPI, where the matched message can be received, too."""
+
+    def program() -> object:
+        import os
+        import time
+
+        from mpi4py import MPI
+
+        comm = MPI.COMM_WORLD
+        if comm.rank == 1:
+            comm.send("sent", 0)
+            time.sleep(100e-6)
+            os._exit(1)
+        try:
+            comm.recv(source=1, tag=9)
+        except MPI.Exception as error:
+            found = comm.improbe(source=1) if comm.iprobe(source=1) else None
+            return error.Get_error_class() == MPI.ERR_PROC_FAILED and found is not None and found.recv()
+
+    assert simulate(program, ranks=2, machine="shmem", ft=True, wall_limit=30).values[0] == "sent"
