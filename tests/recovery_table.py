@@ -50,11 +50,11 @@ class Row(NamedTuple):
 ROWS = {
     "bag_of_tasks": Row(
         "Notification only: a master reassigns the tasks of failed ranks, and repairs nothing.",
-        "none; everything with the master",
+        "none; everything if the master fails",
     ),
     "falanx": Row(
         "A resource manager reassigns the tasks of failed workers and re-creates workers; data are replicated.",
-        "none, unless all copies of an item are lost; everything with the master",
+        "none, unless all copies of an item are lost; everything if the master fails",
     ),
     "propagate": Row(
         "Propagation only: a rank that detects a failure wakes all others by a revocation; they continue with a gap.",
@@ -63,7 +63,7 @@ ROWS = {
     "fampi": Row(
         "Transactions that end with an agreement on all errors; then all continue forward with fewer ranks, or roll"
         " back with new ones.",
-        "backward: none; forward: the failed rank's part, interpolated and iterated away",
+        "backward: none; forward: the failed rank's part, interpolated and then corrected by iterations",
     ),
     "ft_replace": Row(
         "Failed ranks are replaced, and all roll back to checkpoints in their neighbours' memory.",
@@ -112,7 +112,7 @@ ROWS = {
     ),
     "resilient_pde": Row(
         "Clients sample subdomains, and servers assemble boundaries from the remaining samples.",
-        "samples; everything with a server",
+        "samples; everything if a server fails",
     ),
 }
 
