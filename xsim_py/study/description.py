@@ -77,7 +77,7 @@ class CaptureSpec:
 
     pattern: re.Pattern[str] = option(
         _PATTERN,
-        "Regular expression for one line of output; its one group is the value.",
+        "Regular expression for one line of output; its only group is the value.",
         default=re.compile("()"),
         required=True,
     )
@@ -115,11 +115,11 @@ class PlotSpec:
     title: str = option(TEXT, "Title of the figure.", shown="the study's name")
     x: str = option(_COLUMN, "Column of the x axis.", default="", required=True)
     y: tuple[str, ...] = option(
-        _COLUMNS, "Column of the y axis; several give several lines.", default=(), required=True
+        _COLUMNS, "Column of the y axis; several columns give several lines.", default=(), required=True
     )
     series: tuple[str, ...] | None = option(
         _COLUMNS,
-        "Variables with one line per value: the first sets the colour, the others the marker.",
+        "Variables with one line per value: the first sets the colour of a line, the others set its marker.",
         shown="all variables except those of the x axis and of panels",
     )
     panels: str | None = option(
@@ -150,7 +150,10 @@ class FigureSpec:
     font: str | None = option(TEXT, "A font, or serif, sans-serif or monospace.", shown="sans-serif")
     font_size: float | None = option(_POINTS, "Text size in points.", shown="10; 8 with columns")
     legend: str = option(
-        choice("below", "right", "none"), "Place of the legend.", default="", shown="right if there is room, else below"
+        choice("below", "right", "none"),
+        "Position of the legend.",
+        default="",
+        shown="right if there is room, else below",
     )
 
     def look(self) -> Look:
@@ -164,13 +167,13 @@ class AcceptSpec:
 
     ended: tuple[str, ...] = option(
         TextOrList(choice(*ENDINGS), "one ending, or a list of them"),
-        "Its status: finished, aborted, stalled or wall limit.",
+        "Status of the run: finished, aborted, stalled or wall limit.",
         default=("finished",),
         shown="finished",
     )
     exit_status: tuple[int, ...] = option(
         TextOrList(integer(0, 255), "one exit status, or a list of them"),
-        "Its exit status.",
+        "Exit status of the run.",
         default=(0,),
         shown="0",
     )
@@ -182,7 +185,7 @@ class PublishedSpec:
 
     file: str = option(
         TEXT,
-        "A CSV file next to the study: columns of the runs, and for each combination the published means.",
+        "A CSV file next to the study, with columns of the runs and the published means of each combination.",
         default="",
         required=True,
     )
@@ -193,8 +196,8 @@ class PublishedSpec:
 class StudySpec(Described):
     """A validated study."""
 
-    name: str = option(TEXT, "A short name, also of the results directory.", default="", shown="the file's name")
-    description: str = option(TEXT, "One line about it.", default="")
+    name: str = option(TEXT, "A short name; also names the results directory.", default="", shown="the file's name")
+    description: str = option(TEXT, "One line about the study.", default="")
     source: str = option(TEXT, "Source of the experiment.", default="")
     command: str | None = option(
         choice(*COMMANDS),
@@ -204,7 +207,7 @@ class StudySpec(Described):
     )
     command_options: Mapping[str, Given] = option(
         Named(Templated(ANY), "options of the command such as {nodes: 1024, tree: 'knomial:auto'}"),
-        "Options of that command, by their names on the command line; they may be swept over and be templates.",
+        "Options of that command, by their names on the command line; each may be swept over or be a template.",
         default=dict,
         key="options",
     )
@@ -219,21 +222,23 @@ class StudySpec(Described):
     machine: Given | None = option(Templated(TEXT), "A preset, or a YAML file next to the study.", shown="gige")
     overrides: Mapping[str, Given] = option(
         Named(MachineEntry(), "keys of the machine such as {network.latency: 5us}"),
-        "Changed keys of the machine, by their dotted path.",
+        "Changed keys of the machine, by dotted path.",
         default=dict,
         key="set",
     )
     seed: Given | None = option(
-        Templated(integer(0, 2**63 - 1)), "Seed of the first repetition; each further one adds 1.", shown="0"
+        Templated(integer(0, 2**63 - 1)), "Seed of the first repetition; each further repetition adds 1.", shown="0"
     )
-    shards: Given | None = option(Templated(integer(1, _MOST)), "Shards of a run.", shown="1")
+    shards: Given | None = option(Templated(integer(1, _MOST)), "Number of shards of a run.", shown="1")
     isolation: Given | None = option(Templated(ISOLATION), "Isolation of the ranks.", shown="greenlets")
     compute: Given | None = option(Templated(COMPUTE), "Cost of computation.", shown="that of the machine")
     fail: Given | None = option(
         TemplatedList(TEXT, "a list of failures such as ['rank=5@1.2ms']"),
-        "Failures, in addition to those of the machine.",
+        "Failures, in addition to those in the machine description.",
     )
-    ft: Given | None = option(Templated(kinds.BOOLEAN), "The job survives process failures.", shown="as for xsim run")
+    ft: Given | None = option(
+        Templated(kinds.BOOLEAN), "Whether the job survives process failures.", shown="as for xsim run"
+    )
     restart: Given | None = option(Templated(TEXT), "Restart of an aborted job: on-abort[,max=N,delay=TIME].")
     private: Given | None = option(
         TemplatedList(kinds.PACKAGE, "a list of packages such as [pyomo]"),
@@ -246,14 +251,14 @@ class StudySpec(Described):
     wall_limit_ps: Given | None = option(Templated(kinds.TIME), "Wall-clock limit of a run.", shown="no limit")
     sweep: Mapping[str, tuple[Swept, ...]] = option(
         Named(Values(), "variables and their values such as {ranks: [4, 8]}"),
-        "The variables; every combination of their values is run. The name of an option sets that option, and that "
-        "of a machine key (network.latency) that key; all may be used in templates: {ranks}.",
+        "The variables; every combination of their values is run. A variable named after an option sets this option, "
+        "and a variable named after a machine key (network.latency) sets this key. Templates may use all: {ranks}.",
         default=dict,
     )
     cases: tuple[Swept, ...] = option(
         ListOf(Together(), "a list of cases such as [{program: apps/ring.py, args: [--rounds, 2], label: ring}]"),
-        "Values that belong together, as one dimension. A case has any names that sweep may have, set, and label, its "
-        "text in the column case.",
+        "Values that belong together, as one dimension. A case may have set, label (its text in the column case), and "
+        "all names that sweep may have.",
         default=(),
     )
     zipped: Mapping[str, tuple[Swept, ...]] = option(
