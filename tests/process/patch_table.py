@@ -29,28 +29,28 @@ PAGE = ROOT / "docs" / "reference" / "patched.md"
 MARKS = ("<!-- the tables are written by `python -m tests.process.patch_table --write` -->\n", "<!-- end of tables -->")
 KINDS = ("virtual", "private", "refused", "watched", "real")
 REAL = {
-    "subprocess.Popen": "A real child process, with the rank's environment. Its time does not count.",
+    "subprocess.Popen": "A real child process, with the rank's environment. Its run time does not advance virtual time.",
     "os.waitpid": "Waits for a real child. Other threads of the rank continue, and virtual time does not advance.",
     "multiprocessing.Process": "A real child process, outside the simulation; start it with `fork`.",
-    "concurrent.futures.ProcessPoolExecutor": "Real child processes and the real threads that serve them.",
+    "concurrent.futures.ProcessPoolExecutor": "Real child processes, served by real threads.",
     "os.times": "Real: CPU time of the simulator.",
-    "resource.getrusage": "Real: of the simulator with all its ranks, like `resource.setrlimit`.",
+    "resource.getrusage": "Real: the usage of the simulator with all its ranks. `resource.setrlimit` is real too.",
     "os.getppid": "Real: the parent process of the simulator.",
     "os.cpu_count": "Real: processors of the host, not of a simulated node.",
     "socket.gethostname": "Real; `MPI.Get_processor_name()` names the node.",
     "uuid.uuid1": "Based on the real time. `uuid.uuid4` follows from the seed, because it uses `os.urandom`.",
     "secrets.token_bytes": "Python's own; follows from the seed, because it uses `os.urandom`.",
-    "ssl.RAND_bytes": "Real randomness: differs in each run.",
-    "threading.Thread.run": "Python's own, like all of `threading.Thread` except start, join and thread state.",
-    "threading.Event": "Python's own, based on locks that wait in virtual time; so are `Condition` and `Timer`.",
+    "ssl.RAND_bytes": "Real randomness, which differs in each run.",
+    "threading.Thread.run": "Python's own, like the rest of `threading.Thread` except start, join and thread state.",
+    "threading.Event": "Python's own, based on locks that wait in virtual time, like `Condition` and `Timer`.",
     "queue.Queue": "Python's own, based on locks that wait in virtual time.",
     "asyncio.sleep": "Python's own; the selector of its loop waits in virtual time.",
     "sys.exit": "Python's own: the rank ends when `SystemExit` leaves its program.",
     "builtins.print": "Python's own: writes to the `sys.stdout` of the rank.",
-    "builtins.id": "A real address: differs in each run.",
+    "builtins.id": "A real address, which differs in each run.",
     "mmap.mmap": "Real memory and real files.",
     "ctypes.CDLL": "Compiled code uses the real operating system: its clock and its waits are real.",
-    "faulthandler.enable": "Shared by the ranks; so is `tracemalloc`.",
+    "faulthandler.enable": "Shared by all ranks, like `tracemalloc`.",
 }
 """Names that a reader may look for and that are not replaced, each with a sentence."""
 
