@@ -29,7 +29,7 @@ PAGE = ROOT / "docs" / "reference" / "patched.md"
 MARKS = ("<!-- the tables are written by `python -m tests.process.patch_table --write` -->\n", "<!-- end of tables -->")
 KINDS = ("virtual", "private", "refused", "watched", "real")
 REAL = {
-    "subprocess.Popen": "A real child process, with the rank's environment. Its run time does not advance virtual time.",
+    "subprocess.Popen": "A real child process, with the rank's environment. It takes no virtual time.",
     "os.waitpid": "Waits for a real child. Other threads of the rank continue, and virtual time does not advance.",
     "multiprocessing.Process": "A real child process, outside the simulation; start it with `fork`.",
     "concurrent.futures.ProcessPoolExecutor": "Real child processes, served by real threads.",
