@@ -462,13 +462,13 @@ def judged(part: Part, space: Distributed, iteration: int, state: State) -> tupl
         right = abs(state.value - grid.largest_eigenvalue()) <= problem.limit * state.value
         result = f"eigenvalue {state.value:.5f}"
     right = right and state.error <= problem.limit
-    result = None
+    verdict = None
     slabs = space.comm.gather(state.x)
     if slabs is not None:
         number, alone, lines, well = repeated(problem, part.losses)
         equal = number == iteration and np.array_equal(np.concatenate(slabs), alone.x)
-        result = lines, well and equal
-    lines, well = space.comm.bcast(result, root=0)
+        verdict = lines, well and equal
+    lines, well = space.comm.bcast(verdict, root=0)
     same = f", {iteration} iterations" if part.how in {"rollback", "restart"} else ""
     lines = [*lines, f"ft_cg: {problem.arguments.solver}, {part.how}, state: {result}{same}"]
     return [*lines, f"# {iteration} iterations, {MPI.Wtime():.6f} s"], right and well
