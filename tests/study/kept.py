@@ -46,8 +46,12 @@ def rows_file(study: str) -> Path:
 
 def rows_of(study: str) -> list[dict[str, str]]:
     """Return the rows that are kept of a study."""
-    lines = rows_file(study).read_text(encoding="utf-8").splitlines()
-    return list(csv.DictReader(line for line in lines if not line.startswith("#")))
+    return rows_in(rows_file(study).read_text(encoding="utf-8"))
+
+
+def rows_in(text: str) -> list[dict[str, str]]:
+    """Return the rows of such a CSV."""
+    return list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
 
 
 if __name__ == "__main__":
