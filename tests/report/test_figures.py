@@ -58,6 +58,10 @@ def test_nothing_overlaps_and_nothing_is_cut_off(kind: str, columns: int):
         assert not axes.axison or not any(crowded(axis) for axis in (axes.xaxis, axes.yaxis)), axes
     _check_legends(figure)
     _check_titles(figure)
+    if kind == "machine":
+        names = [name.get_window_extent() for name in figure.axes[0].texts if name.get_visible()]
+        assert len(names) > 12
+        assert not any(one.overlaps(other) for at, one in enumerate(names) for other in names[at + 1 :])
 
 
 def _check_legends(figure: Figure) -> None:

@@ -99,8 +99,17 @@ def _compose(machine: MachinePicture, figure: Figure, look: Look) -> None:
         if at:
             axes.scatter(*zip(*at, strict=True), marker=marker, color=colour, s=size * math.sqrt(room), zorder=3)
     if len(machine.names) <= _MOST_NAMES * room / look.scale**2:
-        for name, place in zip(machine.names, machine.places, strict=True):
-            axes.annotate(name, place, (3, 3), textcoords="offset points", fontsize=max(0.6 * look.points, 6), zorder=4)
+        points = max(0.6 * look.points, 6)
+        names = [
+            axes.annotate(name, place, (3, 3), textcoords="offset points", fontsize=points, zorder=4)
+            for name, place in zip(machine.names, machine.places, strict=True)
+        ]
+        figure.draw_without_rendering()  # places them
+        boxes: list[Any] = []
+        for name in names:
+            box = name.get_window_extent()
+            name.set_visible(not any(box.overlaps(other) for other in boxes))
+            boxes += [box] if name.get_visible() else []
     axes.set_axis_off()
 
 
