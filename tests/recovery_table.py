@@ -78,19 +78,19 @@ ROWS = {
         page="checkpoint-restart.md",
     ),
     "ft_mlmc": Row(
-        "The survivors continue with the remaining samples; no repair, no repeated work.",
+        "The survivors continue with the remaining samples; nothing is repaired or repeated.",
         "samples: the error grows",
     ),
     "wang_landau": Row(
         "The window of the failed process replaces it and rolls back to checkpoints; other windows continue.",
-        "none, unless a process and the next one of its window fail together",
+        "none, unless a process and the next process of its window fail together",
     ),
     "sparse_grid": Row(
-        "Lost sparse grids are copied from replicas, avoided by another combination, or read from disk.",
+        "Lost sparse grids are copied from replicas, omitted by an alternative combination, or read from disk.",
         "`rc`, `cr`: none; `ac`: accuracy",
     ),
     "lattice_boltzmann": Row(
-        "Lost parts of a smooth flow are averaged from their surroundings, or restored from copies.",
+        "Lost parts of a smooth flow are approximated by averages of their surroundings, or restored from copies.",
         "`average`: the flow in the lost rows; `buddy`: none, unless neighbours fail together",
     ),
     "schwarz": Row(
