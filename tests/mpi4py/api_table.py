@@ -104,8 +104,8 @@ def is_property(node: ast.FunctionDef) -> bool:
 
 PARTLY = {
     "Win.Allocate_shared": "all ranks of a node must be simulated by one real process",
-    "Register_datarep": "accepts the name, and rejects conversion functions, as MPICH does",
-    "Pcontrol": "no effect, because there is no profiler",
+    "Register_datarep": "the name is accepted, and conversion functions are rejected, as in MPICH",
+    "Pcontrol": "the call has no effect, because there is no profiler",
     "Datatype.Pack_external": "the long double of some processors is not converted",
     "Datatype.Unpack_external": "the long double of some processors is not converted",
 }

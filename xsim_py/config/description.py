@@ -129,26 +129,26 @@ class FtcoSpec:
 
     algorithm: str = option(
         choice("tree", "recursive_doubling"),
-        "Algorithm of operations that combine contributions of all for all (Allreduce, Barrier, Allgather, "
+        "Algorithm of operations that combine data from all ranks for all ranks (Allreduce, Barrier, Allgather, "
         "Reduce_scatter): up and down a tree, or by exchanges between ranks that differ in one bit. Reduce and "
-        "Bcast use a tree.",
+        "Bcast always use a tree.",
         default="tree",
     )
     tree: str = option(
         choice("knomial", "kary"),
-        "knomial: in each round, all existing nodes get children; kary: only the newest.",
+        "knomial: in each round, all existing nodes get children; kary: only the newest nodes get children.",
         default="knomial",
     )
     radix: int | None = option(
         WordOr("auto", integer(2, _MOST)),
-        "Children per node and round (one less in a k-nomial tree), and number of roots; auto: the fastest for the "
-        "network and message size.",
+        "Children per node and round (one less in a k-nomial tree), and number of roots; auto: the fastest radix for "
+        "the network and message size.",
         shown="auto",
     )
     roots: str = option(
         choice("single", "multi"),
-        "single: one root; multi: as many as the radix, which exchange their results. Reduce and Bcast always have "
-        "one.",
+        "single: one root; multi: as many roots as the radix, which exchange their results. Reduce and Bcast always "
+        "have one root.",
         default="multi",
     )
     service: str = option(
@@ -186,7 +186,7 @@ class ResilienceSpec:
 
     type: str = option(
         choice("legio"),
-        "legio: each collective call is agreed on, and repeated by the survivors.",
+        "legio: ranks agree on the outcome of each collective call; survivors repeat a failed call.",
         default="legio",
     )
     broadcast: str = option(_DEAD, "Effect of a broadcast with a failed root.", default="stop")
@@ -198,7 +198,7 @@ class ResilienceSpec:
     any_source: str = option(
         choice("raise", "wait"),
         "Effect of a receive from any source after a failure. raise: raise one error; wait: wait for the other "
-        "ranks. Both acknowledge the failure.",
+        "ranks. In both cases, the failure is acknowledged.",
         default="raise",
     )
     put: str = option(_DEAD, "Effect of Put to a failed rank.", default="skip")
@@ -236,7 +236,7 @@ class MpiSpec:
     poll_time_ps: int = option(
         kinds.COST,
         "Cost of a call that polls unsuccessfully (Test, Iprobe), so that virtual time advances in a loop around "
-        "it. It grows in a long wait.",
+        "it. The cost grows during a long wait.",
         default=100_000,
         shown="100ns",
     )
@@ -261,14 +261,13 @@ class MpiSpec:
     )
     create_group: str = option(
         choice("plain", "liveness"),
-        "Creation of a communicator from a group (Create_group, Create_from_group). liveness: its members first "
-        "discover which of them are alive, as in Legio.",
+        "Creation of a communicator from a group (Create_group, Create_from_group). liveness: the members "
+        "first discover which of them are alive, as in Legio.",
         default="plain",
     )
     library_version: str = option(
         kinds.TEXT,
-        "Result of MPI.Get_library_version(), for programs that accept only certain libraries. It changes nothing "
-        "else.",
+        "Result of MPI.Get_library_version(), for programs that accept only certain libraries. It has no other effect.",
         default="",
         shown="a description of xsim_py",
     )
@@ -284,7 +283,9 @@ class MpiSpec:
 class SpeedSpec:
     """One entry of ``compute.speeds``: ranks or nodes that compute faster or slower than others."""
 
-    speed: float = option(kinds.POSITIVE, "Their relative speed; several entries multiply.", default=1.0, required=True)
+    speed: float = option(
+        kinds.POSITIVE, "Relative speed; the speeds of several entries multiply.", default=1.0, required=True
+    )
     ranks: tuple[tuple[int, int], ...] | None = option(kinds.NUMBERS, "Ranks of the entry.", shown="all of the nodes")
     nodes: tuple[tuple[int, int], ...] | None = option(kinds.NUMBERS, "Nodes of the entry.", shown="all of the ranks")
 
@@ -400,7 +401,7 @@ class FlipSpec:
     )
     bit: int | None = option(
         integer(0, 2**53),
-        "Bit bit % 8 of byte bit // 8; messages and arrays without it are skipped.",
+        "Bit bit % 8 of byte bit // 8; messages and arrays without this bit are skipped.",
         shown="drawn from the seed",
     )
 
@@ -446,7 +447,7 @@ class FailuresSpec:
         ListOf(
             Section(ComponentSpec), "a list such as [{name: cabinet, nodes: 96}, {name: socket, cores: 8}]", least=0
         ),
-        "Components between the machine and a rank, in addition to nodes; each must consist of whole smaller ones.",
+        "Components between the machine and a rank, in addition to nodes; each must consist of whole smaller units.",
         default=(),
         shown="none",
     )
@@ -481,7 +482,7 @@ class StorageSpec:
     )
     layout: str = option(
         choice("shared", "node"),
-        "shared: one server and one file tree for all nodes; node: one per node.",
+        "shared: one server and one file tree for all nodes; node: one server and one file tree per node.",
         default="shared",
     )
     block_bytes: int = option(
@@ -492,7 +493,7 @@ class StorageSpec:
     )
     path: tuple[str, ...] | None = option(
         ListOf(kinds.TEXT, "a list of directories such as [/scratch, out]"),
-        "Directories on it, relative to the directory in which the run starts.",
+        "Directories on this file system, relative to the directory in which the run starts.",
         shown="all except those of Python and of devices",
     )
 
@@ -503,12 +504,12 @@ class SpawnSpec:
 
     startup_ps: int = option(
         kinds.COST,
-        "Time from the request to the launcher until the processes begin, whatever their number.",
+        "Time from the request to the launcher until the processes begin, for any number of processes.",
         default=200 * 10**9,
         shown="200ms",
     )
     startup_per_process_ps: int = option(
-        kinds.COST, "Additional time per process; they begin together.", default=40 * 10**9, shown="40ms"
+        kinds.COST, "Additional time per process; all begin at the same time.", default=40 * 10**9, shown="40ms"
     )
     universe: int | None = option(
         integer(1, _MOST),
@@ -522,7 +523,7 @@ class MachineSpec(Described):
     """A complete, validated machine description."""
 
     name: str = option(kinds.LINE, "A short name.", default="", shown="the file's name")
-    description: str = option(kinds.TEXT, "One line about it.", default="")
+    description: str = option(kinds.TEXT, "One line about the machine.", default="")
     source: str = option(kinds.TEXT, "Source of the parameters.", default="")
     machine: NodesSpec = option(Section(NodesSpec), "Nodes and cores.", default=NodesSpec)
     topology: TopologySpec = option(Section(TopologySpec), "Connections between the nodes.", default=TopologySpec)

@@ -161,7 +161,7 @@ class NicSpec:
     """Section ``nic``: the network interfaces of a node, shared by its ranks."""
 
     ps_per_byte: Fraction | None = option(
-        kinds.BANDWIDTH, "Bandwidth of each, per direction.", shown="that of network", key="bandwidth"
+        kinds.BANDWIDTH, "Bandwidth of each NIC, per direction.", shown="that of network", key="bandwidth"
     )
     latency_ps: int = option(kinds.COST, "Latency added by each of the two NICs of a message.", default=0, shown="0s")
     message_ps: int = option(
@@ -173,7 +173,7 @@ class NicSpec:
     )
     duplex: str = option(
         choice("full", "half"),
-        "full: both directions at full bandwidth; half: both share it.",
+        "full: both directions at full bandwidth; half: the two directions share it.",
         default="full",
     )
     both_ways: float = option(
@@ -190,12 +190,12 @@ class MemorySpec:
 
     ps_per_byte: Fraction = option(
         kinds.BANDWIDTH,
-        "Total bandwidth of messages through it.",
+        "Total bandwidth of all messages through the memory.",
         default=Fraction(0),
         required=True,
         key="bandwidth",
     )
-    latency_ps: int = option(kinds.COST, "Added latency.", default=0, shown="0s")
+    latency_ps: int = option(kinds.COST, "Latency added by the memory.", default=0, shown="0s")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,14 +203,14 @@ class NoiseSpec:
     """Section ``network.noise``: lognormal random additions to messages between nodes."""
 
     latency: float | None = option(
-        up_to(1000), "Median addition to the latency of each message, as a fraction of it.", shown="none"
+        up_to(1000), "Median addition to the latency of each message, as a fraction of the latency.", shown="none"
     )
     bandwidth: float | None = option(
-        up_to(1000), "Median addition to the time of its bytes on the wire, as a fraction of it.", shown="none"
+        up_to(1000), "Median addition to the transfer time of each message, as a fraction of this time.", shown="none"
     )
     nodes: float | None = option(
         up_to(1000),
-        "Median addition to both for all messages of a node, as a fraction of them; drawn once per node.",
+        "Median relative addition to latency and transfer time of all messages of a node; drawn once per node.",
         shown="none",
     )
     sigma: float = option(up_to(10), "Standard deviation of the logarithm of the addition.", default=0.5, shown="0.5")
@@ -220,7 +220,9 @@ class NoiseSpec:
 class ComputeNoiseSpec:
     """Section ``compute.noise``: random additions to compute times, as fractions of them."""
 
-    work: float | None = option(up_to(1000), "Median addition to each compute time, as a fraction of it.", shown="none")
+    work: float | None = option(
+        up_to(1000), "Median addition to each compute time, as a fraction of this time.", shown="none"
+    )
     ranks: float | None = option(
         up_to(1000), "Median addition to all compute times of a rank; drawn once per rank.", shown="none"
     )
@@ -250,7 +252,7 @@ class NetworkSpec(LayerSpec):
     )
     contention: str = option(
         choice("none", "links", "flows"),
-        "links: messages queue for a link; flows: they share it max-min fairly.",
+        "links: messages queue for a link; flows: messages share a link max-min fairly.",
         default="none",
     )
     noise: NoiseSpec | None = option(

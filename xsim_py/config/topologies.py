@@ -20,7 +20,7 @@ class TwistSpec:
     """One entry of ``topology.twist``: wrapping around one dimension shifts the position in another."""
 
     wrap: int = option(kinds.DIMENSION, "Dimension whose wrap-around links are twisted.", default=0, required=True)
-    shift: int = option(kinds.DIMENSION, "Dimension in which they are shifted.", default=0, required=True)
+    shift: int = option(kinds.DIMENSION, "Dimension in which these links are shifted.", default=0, required=True)
     by: int = option(integer(1, _MOST), "Number of nodes, in ascending direction.", default=1, required=True)
 
 
@@ -82,9 +82,9 @@ class EdgeSpec:
     )
     parallel: int = option(integer(1, 2**16), "Number of parallel links.", default=1, shown="1")
     ps_per_byte: Fraction | None = option(
-        kinds.BANDWIDTH, "Bandwidth of each, per direction.", shown="that of network", key="bandwidth"
+        kinds.BANDWIDTH, "Bandwidth of each link, per direction.", shown="that of network", key="bandwidth"
     )
-    latency_ps: int | None = option(kinds.COST, "Added latency.", shown="network.per_hop")
+    latency_ps: int | None = option(kinds.COST, "Latency added by the link.", shown="network.per_hop")
 
 
 _COUNTS = ListOf(integer(1, _MOST), "a list of numbers, one per level or dimension", most=8)
