@@ -31,7 +31,7 @@ _MOST_CHARACTERS: Final = 1_000
 _HEAD, _TAIL = 600, 300  # the error comes first, and the advice last
 _MOST_LINES: Final = 100
 _LONGEST_WORD: Final = 100
-_LONG_WORD: Final = re.compile(rf"\S{{{2 * _LONGEST_WORD},}}")
+_LONG_WORD: Final = rf"\S{{{2 * _LONGEST_WORD},}}"
 _ESCAPES: Final = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range(127, 160))}  # all but \t, \n
 
 
@@ -50,7 +50,8 @@ def shortened(text: str) -> str:
 
 def _shortened_line(line: str) -> str:
     if len(line) > _MOST_CHARACTERS:  # first the values, so that the reason after them stays
-        line = _LONG_WORD.sub(lambda word: _without_middle(word[0], _LONGEST_WORD // 2, _LONGEST_WORD // 4), line)
+        half = _LONGEST_WORD // 2
+        line = re.sub(_LONG_WORD, lambda word: _without_middle(word[0], half, half // 2), line)
     return line if len(line) <= _MOST_CHARACTERS else _without_middle(line, _HEAD, _TAIL)
 
 

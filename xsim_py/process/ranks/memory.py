@@ -33,10 +33,7 @@ def patient_collector(ranks: int) -> Iterator[None]:
     scanning few objects is faster per object, as they fit into the processor's cache.
     """
     thresholds = gc.get_threshold()
-    # Objects from before the run, such as numpy's modules, need not be scanned each time. `unfreeze` makes all of them
-    # old, and old garbage stays: it is collected while it is young, here that of the last run's result and shards.
-    if gc.isenabled():
-        gc.collect(1)
+    # Objects from before the run, such as numpy's and the simulator's modules, need not be scanned each time.
     gc.freeze()
     # Measured: mpi4py's tests of dtlib on 4 ranks take a tenth less at 4,000 than at 50,000; large runs need high
     # thresholds.
@@ -47,5 +44,5 @@ def patient_collector(ranks: int) -> Iterator[None]:
     finally:
         gc.set_threshold(*thresholds)
         if gc.isenabled():
-            gc.collect()  # only the objects of this run
+            gc.collect()  # only the objects of this run: `unfreeze` makes all old, and old garbage stays
         gc.unfreeze()
