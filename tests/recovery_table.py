@@ -57,13 +57,14 @@ ROWS = {
         "none, unless all copies of an item are lost; everything if the master fails",
     ),
     "propagate": Row(
-        "Propagation only: a rank that detects a failure wakes all others by a revocation; they continue with a gap.",
+        "Propagation only: a rank that detects a failure wakes all others by a revocation; they continue without the"
+        " failed rank.",
         "none",
     ),
     "fampi": Row(
-        "Transactions that end with an agreement on all errors; then all continue forward with fewer ranks, or roll"
-        " back with new ones.",
-        "backward: none; forward: the failed rank's part, interpolated and then corrected by iterations",
+        "Transactions that end with an agreement on all errors; then all ranks roll back together with new ones"
+        " (`backward`), or the survivors continue (`forward`).",
+        "`backward`: none; `forward`: the failed rank's part, interpolated and then corrected by iterations",
     ),
     "ft_replace": Row(
         "Failed ranks are replaced, and all roll back to checkpoints in their neighbours' memory.",
@@ -71,48 +72,55 @@ ROWS = {
         page="failures-and-ulfm.md",
     ),
     "simplemd": Row(
-        "Survivors redistribute the work, and roll back to checkpoints on disk or in their neighbours' memory; or the"
-        " job is restarted.",
-        "none; `buddy`: unless a rank and its right neighbour fail together",
+        "Survivors redistribute the work, and roll back to checkpoints on disk (`ulfm`) or in their neighbours'"
+        " memory (`buddy`); or the job is restarted (`restart`).",
+        "`ulfm`, `restart`: none; `buddy`: none, unless a rank and its right neighbour fail together",
         args=("{apps}/simplemd.in",),
         page="checkpoint-restart.md",
     ),
     "ft_mlmc": Row(
-        "The survivors continue with the remaining samples; nothing is repaired or repeated.",
+        "The survivors continue with the remaining samples; no sample is repeated.",
         "samples: the error grows",
     ),
     "wang_landau": Row(
-        "The window of the failed process replaces it and rolls back to checkpoints; other windows continue.",
+        "The energy window of the failed process replaces it and rolls back to checkpoints; other windows continue.",
         "none, unless a process and the next process of its window fail together",
     ),
     "sparse_grid": Row(
-        "Lost sparse grids are copied from replicas, omitted by an alternative combination, or read from disk.",
+        "Lost sparse grids are copied from replicas (`rc`), omitted by an alternative combination (`ac`), or read"
+        " from disk (`cr`).",
         "`rc`, `cr`: none; `ac`: accuracy",
     ),
     "lattice_boltzmann": Row(
-        "Lost parts of a smooth flow are approximated by averages of their surroundings, or restored from copies.",
+        "Lost parts of a smooth flow are approximated by averages of their surroundings (`average`), or restored from"
+        " copies (`buddy`).",
         "`average`: the flow in the lost rows; `buddy`: none, unless neighbours fail together",
     ),
     "schwarz": Row(
-        "Asynchronous iteration: a substitute starts from scratch, without rollback.",
-        "the substitute's iterations",
+        "Asynchronous iteration: a new process starts from the initial solution, without rollback of the others"
+        " (`substitute`); for comparison, all ranks start again (`restart`).",
+        "`substitute`: the failed process's iterations; `restart`: all iterations",
     ),
     "repartition": Row(
-        "Failed ranks get weight 0: the others repartition the work, without rollback.",
+        "Failed ranks get weight 0: the others repartition the work, without rollback. Lost values start as means of"
+        " their neighbours (`neighbours`) or at their initial values (`initial`).",
         "the failed rank's values, recovered by further iterations",
     ),
     "ft_qr": Row(
-        "Column checksums pass through a factorisation, and restore lost blocks.",
-        "none, unless two ranks fail together; `buddy`: unless neighbours do",
+        "Checksums of columns stay valid throughout a factorisation, and restore lost blocks (`checksum`); or"
+        " neighbours keep copies (`buddy`).",
+        "`checksum`: none, unless two ranks fail together; `buddy`: none, unless neighbours do",
     ),
     "ft_cg": Row(
-        "An iterative solver interpolates the lost part from its neighbours and continues; or rolls back; or restarts.",
+        "An iterative solver interpolates the lost part from its neighbours and continues (`li`, `lossy`); or rolls"
+        " back (`rollback`); or starts again (`restart`).",
         "`li`, `lossy`: the last digits of the lost part; `rollback`: none, unless neighbours fail together;"
         " `restart`: all iterations",
     ),
     "resilient_pde": Row(
-        "Clients sample subdomains, and servers assemble boundaries from the remaining samples.",
-        "samples; everything if a server fails",
+        "Clients solve samples of subdomains, and servers combine the remaining samples (`ignore`), or have lost"
+        " samples repeated (`again`).",
+        "`ignore`: samples; `again`: none; both: everything if a server fails",
     ),
 }
 
