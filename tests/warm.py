@@ -1,10 +1,10 @@
-"""A process that has loaded `xsim` and `pytest` already, and forks for each command in the documentation and each
+"""A process that has loaded `xsim`, or `pytest`, already, and forks for each command in the documentation and each
 session of pytest that a test starts.
 
 What a fresh process would find is put in place: arguments, folder, environment, standard streams. Three quarters of the
 time of a short command are the start of Python and the import of numpy and of the simulator.
 
-python -m tests.warm SOCKET       serves until its standard input is closed
+python -m tests.warm SOCKET MODULE       serves until its standard input is closed
 """
 
 import atexit
@@ -30,7 +30,7 @@ if "PMI_RANK" in os.environ:
     os.execv({python!r}, [{python!r}, "-m", {module!r}, *sys.argv[1:]])
 with socket.socket(socket.AF_UNIX) as server:
     server.connect({place!r})
-    asked = json.dumps([{module!r}, sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
+    asked = json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
     socket.send_fds(server, [len(asked).to_bytes(4, "little")], [0, 1, 2])
     server.sendall(asked)
     status = server.recv(1)
@@ -44,15 +44,15 @@ _servers: list[subprocess.Popen[bytes]] = []
 
 def client(module: str = "xsim_py") -> str:
     """Return the text of a program that does what `python -m` does with `xsim_py` or with `pytest`."""
-    return _CLIENT.format(python=sys.executable, place=_server(), module=module)
+    return _CLIENT.format(python=sys.executable, place=_server(module), module=module)
 
 
 @functools.cache
-def _server() -> str:
+def _server(module: str) -> str:
     """Start the process behind the programs, which ends with this one, and return its socket."""
     place = os.path.join(tempfile.mkdtemp(prefix="xsim-"), "socket")
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "tests.warm", place]
+    command = [sys.executable, "-m", "tests.warm", place, module]
     # A child of a shell that ends at once, and so none of this process: some tests look for children left over.
     command = ["sh", "-c", 'exec 3<&0; "$@" <&3 3<&- &', "sh", *command]
     server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, env=environment)
@@ -63,14 +63,23 @@ def _server() -> str:
     return place
 
 
-def serve(place: str) -> str:
-    """Fork for each that connects; return in the child, with the module that it is to run, and never here."""
-    import pytest  # noqa: F401
-
+def load(module: str) -> None:
+    """Import what a command needs in any case."""
     import xsim_py.cli
     import xsim_py.ftco.compiled
     import xsim_py.run  # noqa: F401  what most commands need
 
+    if module == "pytest":
+        import hypothesis.internal.observability  # noqa: F401  its plugin does, which takes two thirds of a short session
+        import pytest  # noqa: F401
+
+        # Otherwise pytest warns that it cannot rewrite the assertions of a plugin's modules that have been imported.
+        for name in ("hypothesis", "_hypothesis_globals"):
+            sys.modules[name].__doc__ = f"{sys.modules[name].__doc__} PYTEST_DONT_REWRITE"
+
+
+def serve(place: str) -> None:
+    """Fork for each that connects; return in the child, and never here."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the children
     with socket.socket(socket.AF_UNIX) as listening, selectors.DefaultSelector() as selector:
         listening.bind(place)
@@ -81,19 +90,20 @@ def serve(place: str) -> str:
         while all(key.fileobj is listening for key, _ in selector.select()):
             asking, _ = listening.accept()
             if os.fork() == 0:
-                return _become(asking)
+                _become(asking)
+                return
             asking.close()
     os.unlink(place)
     os.rmdir(os.path.dirname(place))
     os._exit(0)
 
 
-def _become(asking: socket.socket) -> str:
-    """Put in place what a fresh process would find, and return the module that it would run."""
+def _become(asking: socket.socket) -> None:
+    """Put in place what a fresh process would find."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     length, streams, _, _ = socket.recv_fds(asking, 4, 3)
     with asking.makefile("rb") as text:
-        module, arguments, folder, environment = json.loads(text.read(int.from_bytes(length, "little")))
+        arguments, folder, environment = json.loads(text.read(int.from_bytes(length, "little")))
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
@@ -104,7 +114,6 @@ def _become(asking: socket.socket) -> str:
     sys.argv[1:] = arguments
     sys.argv[0], sys.path[0] = "xsim", folder
     atexit.register(_tell, asking)
-    return str(module)
 
 
 _status = [1]
@@ -119,13 +128,17 @@ def _tell(asking: socket.socket) -> None:
 
 def main() -> NoReturn:
     """Serve, and be `xsim` or `pytest` in each child."""
-    module = serve(sys.argv[1])
-    import pytest
-
-    from xsim_py.cli import command
-
+    place, module = sys.argv[1:]
+    load(module)
+    serve(place)
     try:
-        sys.exit(pytest.main() if module == "pytest" else command())
+        if module == "pytest":
+            import pytest
+
+            sys.exit(pytest.main())
+        from xsim_py.cli import command
+
+        sys.exit(command())
     except SystemExit as end:
         _status[0] = end.code if isinstance(end.code, int) else int(end.code is not None)
         raise

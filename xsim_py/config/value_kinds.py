@@ -9,7 +9,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final, NamedTuple, Protocol
 
 from xsim_py import units
@@ -503,6 +503,7 @@ class Key(NamedTuple):
         return self.default() if isinstance(self.default, type) else self.default
 
 
+@cache
 def options(cls: type[Any]) -> tuple[Key, ...]:
     """Return the keys of a section: those of its fields that are an `option`."""
     fields = [each for each in dataclasses.fields(cls) if _OPTION in each.metadata]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -74,12 +75,18 @@ def bind_tables() -> None:
 
 
 def _remove_modules() -> dict[str, ModuleType]:
-    names = [name for name in sys.modules if name[:7] in ("mpi4py", "mpi4py.")]
+    names = [name for name in sys.modules if "mpi4py" in name and name.partition(".")[0] == "mpi4py"]
     return {name: sys.modules.pop(name) for name in names}
 
 
+@cache
+def _twins(real: ModuleType) -> dict[int, Any]:
+    """Return the simulated object for each object of the real module, by its address."""
+    return {id(value): getattr(MPI, name) for name, value in vars(real).items() if hasattr(MPI, name)}
+
+
 def _substitute(patches: Patches, namespace: dict[str, Any], real: dict[str, ModuleType]) -> None:
-    twins = {id(value): getattr(MPI, name) for name, value in vars(real["mpi4py.MPI"]).items() if hasattr(MPI, name)}
+    twins = _twins(real["mpi4py.MPI"])
     for name, value in list(namespace.items()):
         if value is real["mpi4py.MPI"]:
             patches.put(namespace, name, MPI)

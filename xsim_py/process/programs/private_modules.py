@@ -143,8 +143,9 @@ class PrivateModules(MetaPathFinder):
             Whether ranks import them from the same location, as for a function in one of them; otherwise they search
             for them as every process does.
         """
-        tops = {name for name, module in _modules.items() if "." not in name and self.is_private(name, module)}
-        taken = {name: _modules.pop(name) for name in list(_modules) if name.partition(".")[0] in tops}
+        packages = _packages()
+        tops = [name for name in packages if name in _modules and self.is_private(name, _modules[name])]
+        taken = {name: _modules.pop(name) for top in tops for name in packages[top]}
         if again:
             specs = {name: getattr(module, "__spec__", None) for name, module in taken.items()}
             self._known = {name: spec for name, spec in specs.items() if isinstance(spec, ModuleSpec)}
@@ -210,8 +211,6 @@ def separate(
     folders = {program.home for program in programs if program.home is not None}
     finder = PrivateModules(folders, packages, private=process.private, shared=process.share)
     finder.beside_mpi = beside_mpi
-    if beside_mpi:
-        _note_packages()
     sys_modules.use(finder)
     functions = [program for program in programs if program.function is not None]
     own = [program.hand_over(finder.is_private) for program in functions]
@@ -226,21 +225,25 @@ def _refers_to_mpi(top: str) -> bool:
     """Return True if modules of an imported package refer to mpi4py; reading its files would take longer."""
     if _modules[top].__name__.partition(".")[0] in (_MPI, _SIMULATOR):
         return False
-    return any(map(_holds_mpi, _packages.get(top, ())))
+    return any(_holds_mpi(_modules[name]) for name in _packages().get(top, ()))
 
 
-_packages: dict[str, list[Any]] = {}
-"""The modules of each package that were imported when the run began."""
+_grouped: tuple[list[str], dict[str, list[str]]] = [], {}
 
 _without_mpi: dict[int, tuple[Any, int]] = {}
 """Modules without references to mpi4py, by address, with the number of names in each."""
 
 
-def _note_packages() -> None:
-    """Group all modules by package; a search for each package would take as long as a short run."""
-    _packages.clear()
-    for name, module in list(_modules.items()):
-        _packages.setdefault(name.partition(".")[0], []).append(module)
+def _packages() -> dict[str, list[str]]:
+    """Return the names of all modules by package; they are grouped again only if there are others than before."""
+    global _grouped
+    names = [*_modules]
+    if names != _grouped[0]:
+        packages: dict[str, list[str]] = {}
+        for name in names:
+            packages.setdefault(name.partition(".")[0], []).append(name)
+        _grouped = names, packages
+    return _grouped[1]
 
 
 def _holds_mpi(module: Any) -> bool:

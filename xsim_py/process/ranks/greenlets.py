@@ -32,14 +32,21 @@ class _GreenletModule(ModuleType):
 PATCHED: Table = (("greenlet", "watched: use by a program", {"__class__": _GreenletModule}),)
 
 
+_looked_at: tuple[list[str], bool] = [], False
+"""The modules that the last run began with, and whether one of them uses greenlets: looking takes a millisecond."""
+
+
 def install(patches: Patches) -> None:
     """Detect programs that use greenlets, for the duration of a run."""
+    global _looked_at
     patches.install(PATCHED)
-    candidates = [name for name, each in _modules.copy().items() if "greenlet" in getattr(each, "__dict__", ())]
-    fiber.record_greenlets(any(map(_has_greenlets, candidates)))
+    names = [*_modules]
+    if names != _looked_at[0]:
+        _looked_at = names, any(_has_greenlets(name, module) for name, module in _modules.copy().items())
+    fiber.record_greenlets(_looked_at[1])
 
 
-def _has_greenlets(name: str) -> bool:
+def _has_greenlets(name: str, module: Any) -> bool:
     """Return True if a package that ranks share imported `greenlet` before the run."""
-    found = vars(_modules[name])["greenlet"]
+    found = getattr(module, "__dict__", {}).get("greenlet")
     return found in (greenlet, _modules["greenlet"]) and not name.startswith(("greenlet", "xsim_py"))
