@@ -317,5 +317,9 @@ PATCHED: Table = (
     ("os", "virtual: ends the rank", {"_exit": in_ranks(_os_exit), "abort": in_ranks(_os_abort)}),
     ("os", "private: process ID of the rank", {"getpid": _getpid}),
     ("os", "refused: use subprocess", {name: in_ranks(partial(_no_exec, name)) for name in ("execv", "execve")}),
-    ("atexit", "private: called at the end of the rank", {"register": _register, "unregister": in_ranks(_unregister)}),
+    (
+        "atexit",
+        "private: functions called at the end of the rank",
+        {"register": _register, "unregister": in_ranks(_unregister)},
+    ),
 )

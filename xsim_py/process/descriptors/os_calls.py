@@ -400,12 +400,12 @@ def _with_simulated_pipes(defaults: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(ours.get(each, each) for each in defaults)
 
 
-_OWN = "virtual: pipes and descriptors 0 to 2; others are real"
+_OWN = "virtual: pipes and descriptors 0 to 2; real: all others"
 PATCHED: Table = (
     ("sys", "private: empty except on rank 0", {"stdin": Wrapper(RankInput)}),
     (
         "sys",
-        "private: in virtual-time order",
+        "private: output appears in virtual-time order",
         {name: Wrapper(partial(RankStream, at)) for at, name in enumerate(("stdout", "stderr"))},
     ),
     ("os", _OWN, {name: Wrapper(_noted, name, function) for name, function in _FUNCTIONS.items()}),

@@ -481,8 +481,8 @@ def _as_class_attribute(real: Function) -> Any:
     return staticmethod(_taken.get(id(real), real))
 
 
-_STORED = "virtual: on the simulated storage; real elsewhere"
-_PLAIN = "real: through functions of os"
+_STORED = "virtual: files on the simulated storage; real: all others"
+_PLAIN = "real: works through the functions of `os`, which see simulated storage"
 PATCHED: Table = (
     ("os", _STORED, {name: Wrapper(_take, name, virtual) for name, virtual in _virtual.items()}),
     ("builtins", _STORED, {"open": Wrapper(_take, "open", open_)}),

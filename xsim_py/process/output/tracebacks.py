@@ -72,7 +72,7 @@ _real_unraisablehook = sys.unraisablehook
 PATCHED: Table = (
     (
         "sys",
-        "private: written in one piece",
+        "private: tracebacks of the rank, each written in one piece",
         {"__excepthook__": in_ranks(_excepthook), "unraisablehook": _unraisablehook},
     ),
 )

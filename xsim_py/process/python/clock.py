@@ -189,15 +189,15 @@ def _with_clocks(defaults: tuple[Any, ...]) -> tuple[Any, ...]:
 
 _NAMES = {getattr(time, name): name for name in ("monotonic", "perf_counter", "sleep")}
 _CLOCKS = ("perf_counter", "monotonic", "process_time", "thread_time")
-_GIVEN = "virtual: time of the rank by default"
+_GIVEN = "virtual: the default is the time of the rank"
 PATCHED: Table = (
     (
         "time",
-        "virtual: from 2020-01-01",
+        "virtual: starts at 2020-01-01",
         {"time": Wrapper(_seconds, EPOCH_S), "time_ns": Wrapper(_nanoseconds, EPOCH_S)},
     ),
-    ("time", "virtual: from 0", {name: Wrapper(_seconds, 0) for name in _CLOCKS}),
-    ("time", "virtual: from 0", {f"{name}_ns": Wrapper(_nanoseconds, 0) for name in _CLOCKS}),
+    ("time", "virtual: starts at 0", {name: Wrapper(_seconds, 0) for name in _CLOCKS}),
+    ("time", "virtual: starts at 0", {f"{name}_ns": Wrapper(_nanoseconds, 0) for name in _CLOCKS}),
     ("time", "virtual", {"sleep": sleep}),
     ("time", "virtual", {f"clock_gettime{unit}": Wrapper(_of_any_clock, unit) for unit in ("", "_ns")}),
     ("time", _GIVEN, {name: Wrapper(_defaulting, 0) for name in ("localtime", "gmtime", "ctime", "asctime")}),

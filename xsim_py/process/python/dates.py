@@ -116,7 +116,11 @@ def _with_real(begin: Callable[..., Any], *args: Any) -> Any:
 _begin = with_real(_with_real)
 PATCHED: Table = (
     ("datetime", "virtual: current date and time of the rank", {"date": _Date, "datetime": _DateTime}),
-    ("_imp", "watched: compiled modules get the real classes", {"create_dynamic": _begin, "exec_dynamic": _begin}),
+    (
+        "_imp",
+        "watched: a compiled module that is imported gets the real classes",
+        {"create_dynamic": _begin, "exec_dynamic": _begin},
+    ),
 )
 
 

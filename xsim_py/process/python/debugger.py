@@ -30,7 +30,7 @@ def _stacking(real: Callable[[Any, Any, Any], tuple[list[tuple[FrameType, int]],
 PATCHED: Table = (
     (
         "bdb.Bdb",
-        "private: stack without the simulator",
+        "private: the stack of the rank, without frames of the simulator",
         {"stop_here": Wrapper(_stopping), "get_stack": Wrapper(_stacking)},
     ),
 )

@@ -90,7 +90,9 @@ def _naming(real: Callable[..., Any]) -> Callable[..., Any]:
     return create_task
 
 
-_TASKS: Table = (("asyncio.base_events.BaseEventLoop", "private: names of tasks", {"create_task": Wrapper(_naming)}),)
+_TASKS: Table = (
+    ("asyncio.base_events.BaseEventLoop", "private: numbers in the names of tasks", {"create_task": Wrapper(_naming)}),
+)
 _KINDS = ("SelectSelector", "_PollLikeSelector", "EpollSelector", "KqueueSelector")
 PATCHED: Table = (
     *((f"selectors.{name}", "virtual: waits in virtual time", {"select": Wrapper(_selecting)}) for name in _KINDS),

@@ -255,10 +255,10 @@ def _forget() -> None:
     _collecting.clear()
 
 
-_END = "private: called in the rank that created it"
+_END = "private: called in the rank that created the finalizer"
 PATCHED: Table = (
     ("weakref.finalize", _END, {"__init__": Wrapper(_making), "__call__": Wrapper(_calling)}),
-    ("gc", "watched: runs finalizers of the rank", {"collect": _collect}),
+    ("gc", "watched: afterwards, finalizers of the rank run", {"collect": _collect}),
     ("builtins", "watched: classes with finalizers", {"__build_class__": _real_build}),
 )
 

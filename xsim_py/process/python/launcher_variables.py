@@ -63,7 +63,9 @@ class _Environment(MutableMapping[bytes, bytes]):
 
 _seen: _Environment
 _ROWS = {"_data": Wrapper(lambda _: _seen)}
-PATCHED: Table = tuple((f"os.{name}", "private: with launcher variables", _ROWS) for name in ("environ", "environb"))
+PATCHED: Table = tuple(
+    (f"os.{name}", "private: the environment, with a launcher's variables", _ROWS) for name in ("environ", "environb")
+)
 
 
 def install(patches: Patches, names: Collection[str], values: Callable[[Rank], dict[str, str]]) -> None:

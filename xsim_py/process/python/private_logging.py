@@ -284,7 +284,7 @@ def _lists(name: str, **options: Any) -> Wrapper:
 
 
 PATCHED: Table = (
-    ("logging", "virtual: start of the job", {"_startTime": Wrapper(_started)}),
+    ("logging", "virtual: the start of the job", {"_startTime": Wrapper(_started)}),
     ("logging.Logger", "private", {name: _PrivateSetting(name) for name in _OF_LOGGERS}),
     ("logging.Manager", "private", {name: _PrivateSetting(name) for name in _OF_MANAGERS}),
     ("logging.Logger", "private", {"isEnabledFor": Wrapper(_is_enabled), "addHandler": Wrapper(_adding, "handlers")}),
@@ -302,5 +302,5 @@ PATCHED: Table = (
         "private",
         {name: watched(private_state.own_attribute, logging, changed) for name, changed in _CHANGING.items()},
     ),
-    ("logging", "private: assignments of a rank", {"__class__": private_state.OwnAttributes}),
+    ("logging", "private: assignments by the rank", {"__class__": private_state.OwnAttributes}),
 )

@@ -83,4 +83,4 @@ def set_flags(rank: Rank, flags: dict[str, Any]) -> None:
     change(rank, "flags", real, changed)
 
 
-PATCHED: Table = (("sys", "private: assignments of a rank", {"__class__": PrivateSys}),)
+PATCHED: Table = (("sys", "private: assignments by the rank", {"__class__": PrivateSys}),)

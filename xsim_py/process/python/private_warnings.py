@@ -141,7 +141,7 @@ PATCHED: Table = (
     ("warnings", "private", {"_showwarnmsg": with_real(_show), "_filters_mutated": in_ranks(_mutated)}),
     ("warnings", "private", {"_add_filter": watched(_touch), "resetwarnings": watched(_touch)}),
     ("warnings.catch_warnings", "private", {"__enter__": watched(_touch)}),
-    ("warnings", "private: assignments of a rank", {"__class__": _OwnWarnings}),
+    ("warnings", "private: assignments by the rank", {"__class__": _OwnWarnings}),
 )
 
 

@@ -146,10 +146,10 @@ PATCHED: Table = (
     ("random", _SEEDED, {"_urandom": Wrapper(lambda _: os.urandom)}),
     ("random.Random", _SEEDED, {"seed": Wrapper(_seeding)}),
     ("tempfile", _SEEDED, {"_get_candidate_names": in_ranks(_names)}),
-    ("tempfile", "real: determined once for all ranks", {"_get_default_tempdir": Wrapper(_looked_for)}),
+    ("tempfile", "real: the same directory for all ranks", {"_get_default_tempdir": Wrapper(_looked_for)}),
     (
         "random",
-        "private: a generator",
+        "private: one generator per rank",
         {name: Wrapper(_dispatch, name, "random", 16, random.Random) for name in _METHODS},
     ),
 )
@@ -164,7 +164,7 @@ def _of_numpy() -> Table:
 
     names = (name for name in dir(legacy) if name == "seed" or (name in own and not name.startswith("_")))
     values = {name: Wrapper(_dispatch, name, "numpy.random", 4, np_random.RandomState) for name in names}
-    return (("numpy.random", "private: a generator", values),)
+    return (("numpy.random", "private: one generator per rank", values),)
 
 
 def install(patches: Patches, seed: int) -> None:

@@ -29,7 +29,7 @@ class _GreenletModule(ModuleType):
     _C_API = _noticed("_C_API")
 
 
-PATCHED: Table = (("greenlet", "watched: use by a program", {"__class__": _GreenletModule}),)
+PATCHED: Table = (("greenlet", "watched: use by the program", {"__class__": _GreenletModule}),)
 
 
 _looked_at: tuple[list[str], bool] = [], False

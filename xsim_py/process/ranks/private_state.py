@@ -187,7 +187,7 @@ _real_chdir = os.chdir
 
 
 PATCHED: Table = (
-    ("builtins", "private: assignments of a rank", {"__class__": OwnAttributes}),
+    ("builtins", "private: assignments by the rank", {"__class__": OwnAttributes}),
     ("os", "private: the current directory", {"chdir": in_ranks(_chdir), "fchdir": in_ranks(_chdir)}),
 )
 
