@@ -84,7 +84,7 @@ class CaptureSpec:
     unit: str = option(TEXT, "The value's unit, for tables and plots.", shown="the suffix of the name: s in total_s")
     take: str = option(
         choice("last", "first", "min", "max", "mean", "sum", "count"),
-        "Value taken, or computed, from several matching lines.",
+        "The value to take, or to compute, if several lines match.",
         default="last",
     )
 
@@ -130,8 +130,8 @@ class PlotSpec:
     )
     show: str = option(
         choice("value", "speedup", "efficiency", "weak efficiency"),
-        "The value, or speed-up or efficiency derived from it as a time, relative to the smallest rank count of "
-        "each line.",
+        "What to plot: the value, or the speed-up or efficiency that follows from it (a time), relative to the "
+        "smallest rank count of each line.",
         default="value",
     )
     x_scale: str = option(_SCALES, "Scale of the x axis.", default="linear")
@@ -167,13 +167,13 @@ class AcceptSpec:
 
     ended: tuple[str, ...] = option(
         TextOrList(choice(*ENDINGS), "one ending, or a list of them"),
-        "Status of the run: finished, aborted, stalled or wall limit.",
+        "Accepted endings of a run: finished, aborted, stalled or wall limit.",
         default=("finished",),
         shown="finished",
     )
     exit_status: tuple[int, ...] = option(
         TextOrList(integer(0, 255), "one exit status, or a list of them"),
-        "Exit status of the run.",
+        "Accepted exit statuses of a finished run.",
         default=(0,),
         shown="0",
     )
@@ -185,7 +185,8 @@ class PublishedSpec:
 
     file: str = option(
         TEXT,
-        "A CSV file next to the study, with columns of the runs and the published means of each combination.",
+        "A CSV file next to the study. It has columns of the study's variables, and the published means of each "
+        "combination.",
         default="",
         required=True,
     )
@@ -196,7 +197,9 @@ class PublishedSpec:
 class StudySpec(Described):
     """A validated study."""
 
-    name: str = option(TEXT, "A short name; also names the results directory.", default="", shown="the file's name")
+    name: str = option(
+        TEXT, "A short name, which is also the name of the results directory.", default="", shown="the file's name"
+    )
     description: str = option(TEXT, "One line about the study.", default="")
     source: str = option(TEXT, "Source of the experiment.", default="")
     command: str | None = option(
@@ -222,7 +225,7 @@ class StudySpec(Described):
     machine: Given | None = option(Templated(TEXT), "A preset, or a YAML file next to the study.", shown="gige")
     overrides: Mapping[str, Given] = option(
         Named(MachineEntry(), "keys of the machine such as {network.latency: 5us}"),
-        "Changed keys of the machine, by dotted path.",
+        "Keys of the machine to change, by dotted path.",
         default=dict,
         key="set",
     )
@@ -231,7 +234,9 @@ class StudySpec(Described):
     )
     shards: Given | None = option(Templated(integer(1, _MOST)), "Number of shards of a run.", shown="1")
     isolation: Given | None = option(Templated(ISOLATION), "Isolation of the ranks.", shown="greenlets")
-    compute: Given | None = option(Templated(COMPUTE), "Cost of computation.", shown="that of the machine")
+    compute: Given | None = option(
+        Templated(COMPUTE), "Cost of computation in virtual time, as for xsim run.", shown="that of the machine"
+    )
     fail: Given | None = option(
         TemplatedList(TEXT, "a list of failures such as ['rank=5@1.2ms']"),
         "Failures, in addition to those in the machine description.",
@@ -252,41 +257,46 @@ class StudySpec(Described):
     sweep: Mapping[str, tuple[Swept, ...]] = option(
         Named(Values(), "variables and their values such as {ranks: [4, 8]}"),
         "The variables; every combination of their values is run. A variable named after an option sets this option, "
-        "and a variable named after a machine key (network.latency) sets this key. Templates may use all: {ranks}.",
+        "and a variable named after a machine key (network.latency) sets this key. Templates may use all variables, "
+        "as in {ranks}.",
         default=dict,
     )
     cases: tuple[Swept, ...] = option(
         ListOf(Together(), "a list of cases such as [{program: apps/ring.py, args: [--rounds, 2], label: ring}]"),
-        "Values that belong together, as one dimension. A case may have set, label (its text in the column case), and "
-        "all names that sweep may have.",
+        "Cases: each sets several values that belong together, and each is combined with all values of the other "
+        "variables. A case may have set, label (its text in the column case), and all names that sweep may have.",
         default=(),
     )
     zipped: Mapping[str, tuple[Swept, ...]] = option(
         Named(Values(are_different=False), "lists of equal length such as {ranks: [4, 8], size: [100, 200]}"),
-        "Variables that change together, as one dimension: all first values, all second values, and so on.",
+        "Variables that change together: all have their first values, then all have their second values, and so on.",
         default=dict,
         key="zip",
     )
     only: tuple[Condition, ...] = option(
-        ListOf(CONDITION, "a list of conditions"), "Exclude combinations that violate a condition.", default=()
+        ListOf(CONDITION, "a list of conditions"),
+        "Conditions; combinations that violate one of them are not run.",
+        default=(),
     )
     repetitions: int = option(integer(1, 10**6), "Runs per combination, each with a different seed.", default=1)
     run_in: str = option(
         choice("scratch", "study"),
-        "Directory of a run: an empty temporary one, or that of the study.",
+        "Working directory. scratch: an empty temporary directory per run; study: that of the study, for all runs.",
         default="scratch",
     )
     accept: AcceptSpec = option(Section(AcceptSpec), "Criteria of a successful run.", default=AcceptSpec)
     capture: Mapping[str, CaptureSpec] = option(
         Named(_Capture(), "names and regular expressions such as {time_us: 'time: ([0-9.]+) us'}"),
-        "Values in the output of the program, by column name.",
+        "Values to extract from the output of the program, by column name.",
         default=dict,
     )
     table: tuple[str, ...] | None = option(
         _COLUMNS, "Columns of the printed table of means.", shown="virtual_time_s and all captured values"
     )
     published: PublishedSpec | None = option(
-        Section(PublishedSpec), "Published means, in the table and in every plot of the same columns.", shown="none"
+        Section(PublishedSpec),
+        "Published means, to show in the table and in every plot of the same columns.",
+        shown="none",
     )
     figure: FigureSpec = option(Section(FigureSpec), "Size, text and legend of plots.", default=FigureSpec)
     plots: tuple[PlotSpec, ...] = option(ListOf(Section(PlotSpec), "a list of plots", least=0), "Figures.", default=())
