@@ -74,6 +74,7 @@ $(SUITE): tests/conformance/suite.py | $(VENV)/installed-test
 # numba compiles the model of FTCO beside the checks, once for all tests; it keeps what it has made.
 test: $(VENV)/installed-test $(SUITE)
 	@$(BIN)/python -m tests.versions --check
+	@$(BIN)/python -m compileall -q xsim_py apps  # some 300 processes are started, and PYTHONDONTWRITEBYTECODE may be set
 	@$(BIN)/xsim ftco --nodes 1024 --inactive 1 --runs 50 --jobs 1 --quiet >/dev/null & \
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports --no-logo && wait $$!
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal

@@ -4,7 +4,7 @@ session of pytest that a test starts.
 What a fresh process would find is put in place: arguments, folder, environment, standard streams. Three quarters of the
 time of a short command are the start of Python and the import of numpy and of the simulator.
 
-python -m tests.warm SOCKET MODULE       serves until its standard input is closed
+python -m tests.warm SOCKET MODULE MORE       serves until its standard input is closed
 """
 
 import atexit
@@ -42,17 +42,20 @@ _servers: list[subprocess.Popen[bytes]] = []
 """Kept, for a server ends when its standard input is closed."""
 
 
-def client(module: str = "xsim_py") -> str:
-    """Return the text of a program that does what `python -m` does with `xsim_py` or with `pytest`."""
-    return _CLIENT.format(python=sys.executable, place=_server(module), module=module)
+def client(module: str = "xsim_py", *, drawing: bool = False) -> str:
+    """Return the text of a program that does what `python -m` does with `xsim_py` or with `pytest`.
+
+    With `drawing`, matplotlib has been imported, too, which takes half of the time of a command that draws.
+    """
+    return _CLIENT.format(python=sys.executable, place=_server(module, drawing), module=module)
 
 
 @functools.cache
-def _server(module: str) -> str:
+def _server(module: str, drawing: bool) -> str:
     """Start the process behind the programs, which ends with this one, and return its socket."""
     place = os.path.join(tempfile.mkdtemp(prefix="xsim-"), "socket")
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "tests.warm", place, module]
+    command = [sys.executable, "-m", "tests.warm", place, module, "drawing" if drawing else ""]
     # A child of a shell that ends at once, and so none of this process: some tests look for children left over.
     command = ["sh", "-c", 'exec 3<&0; "$@" <&3 3<&- &', "sh", *command]
     server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, env=environment)
@@ -63,11 +66,16 @@ def _server(module: str) -> str:
     return place
 
 
-def load(module: str) -> None:
+def load(module: str, more: str) -> None:
     """Import what a command needs in any case."""
     import xsim_py.cli
     import xsim_py.ftco.compiled
-    import xsim_py.run  # noqa: F401  what most commands need
+    import xsim_py.run
+
+    if more == "drawing":
+        import matplotlib.backends.backend_agg  # noqa: F401
+
+        import xsim_py.report.figure  # noqa: F401
 
     if module == "pytest":
         import hypothesis.internal.observability  # noqa: F401  its plugin does, which takes two thirds of a short session
@@ -128,8 +136,8 @@ def _tell(asking: socket.socket) -> None:
 
 def main() -> NoReturn:
     """Serve, and be `xsim` or `pytest` in each child."""
-    place, module = sys.argv[1:]
-    load(module)
+    place, module, more = sys.argv[1:]
+    load(module, more)
     serve(place)
     try:
         if module == "pytest":

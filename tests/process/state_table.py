@@ -27,7 +27,11 @@ HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "reference" / "rank-state.md"
 MARKS = ("<!-- the table is written by `python -m tests.process.state_table --write` -->\n", "<!-- end of table -->")
 RANKS = 3
-WAYS = {"greenlets": "`--isolation greenlets` (default)", "process": "`--isolation process`", "spawn": "`--isolation spawn`"}
+WAYS = {
+    "greenlets": "`--isolation greenlets` (default)",
+    "process": "`--isolation process`",
+    "spawn": "`--isolation spawn`",
+}
 FILES = {
     "of_program.py": "value = None\n",
     "site-packages/common_package.py": "value = None\nentries = {}\n\nclass Config:\n    value = None\n",

@@ -9,7 +9,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 from xsim_py import units
@@ -503,12 +503,16 @@ class Key(NamedTuple):
         return self.default() if isinstance(self.default, type) else self.default
 
 
-@cache
+_keys: dict[type[Any], tuple[Key, ...]] = {}
+
+
 def options(cls: type[Any]) -> tuple[Key, ...]:
     """Return the keys of a section: those of its fields that are an `option`."""
-    fields = [each for each in dataclasses.fields(cls) if _OPTION in each.metadata]
-    rows = [(each.name, *each.metadata[_OPTION]) for each in fields]
-    return tuple(Key(name, key or _UNIT.sub("", name), *rest) for name, key, *rest in rows)
+    if cls not in _keys:
+        fields = [each for each in dataclasses.fields(cls) if _OPTION in each.metadata]
+        rows = [(each.name, *each.metadata[_OPTION]) for each in fields]
+        _keys[cls] = tuple(Key(name, key or _UNIT.sub("", name), *rest) for name, key, *rest in rows)
+    return _keys[cls]
 
 
 def option(
