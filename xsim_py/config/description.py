@@ -38,11 +38,11 @@ class NodesSpec:
 
     nodes: int | None = option(
         integer(1, _MOST),
-        "Number of nodes. A torus and a graph define it themselves.",
+        "Number of nodes. A torus and a graph define this number themselves.",
         shown="as many as the ranks need",
     )
     cores_per_node: int | None = option(
-        integer(1, _MOST), "Cores of a node, each for one rank.", shown="1; on a single node the number of ranks"
+        integer(1, _MOST), "Cores per node, each for one rank.", shown="1; on a single node the number of ranks"
     )
     sockets_per_node: int | None = option(
         integer(1, _MOST), "Sockets per node, with equal shares of its cores.", shown="1"
@@ -52,24 +52,24 @@ class NodesSpec:
     )
     placement: str = option(
         choice("block", "round_robin"),
-        "Fill one node after another, or assign ranks to nodes round-robin.",
+        "block: fill one node after another; round_robin: assign consecutive ranks to the nodes in turn.",
         default="block",
     )
     memory_per_node_bytes: int | None = option(
         kinds.SIZE,
-        "Memory of a node, divided equally between its ranks, for the data of numpy arrays. Exceeding it raises "
-        "MemoryError.",
+        "Memory of a node for the data of numpy arrays, divided equally between its ranks. A rank that exceeds its "
+        "share gets a MemoryError.",
         shown="unlimited",
     )
     rank_file: Path | None = option(
         kinds.FILE,
-        "CSV with columns rank, node and core, one line for each of the first ranks; overrides placement; relative "
-        "to this file.",
+        "CSV file with the columns rank, node and core, and a line for each initial rank, instead of placement; "
+        "relative to this file.",
         shown="none",
     )
     oversubscribe: bool = option(
         kinds.BOOLEAN,
-        "Allow more ranks than cores; k ranks that compute on the same core run at 1/k of its speed.",
+        "true: allow more ranks than cores; k ranks that compute on the same core run at 1/k of its speed.",
         default=False,
         shown="false",
     )
@@ -86,14 +86,14 @@ class DetectorSpec:
 
     type: str = option(
         choice("timeout", "heartbeat"),
-        "timeout: a rank that waits or polls for a failed rank detects it after the timeout; heartbeat: each rank "
-        "observes its neighbour in a ring and, if heartbeats are missing, notifies all ranks.",
+        "timeout: a rank that waits or polls for a failed rank detects the failure after the timeout; heartbeat: each "
+        "rank observes its neighbour in a ring and, if heartbeats are missing, notifies all ranks.",
         default="timeout",
     )
     timeout_ps: int | None = option(
         kinds.TIME,
-        "Time from the failure (or the later start of the operation) to the error, or from the last heartbeat to "
-        "the detection.",
+        "For timeout: time to the error, from the failure or, if later, the start of the operation. For heartbeat: "
+        "time from the last heartbeat to the detection.",
         shown="ten times the machine's longest latency; heartbeat: 1s",
     )
     period_ps: int | None = option(kinds.TIME, "Time between heartbeats of a rank.", shown="300ms")
@@ -118,7 +118,8 @@ class UlfmSpec:
     revoke: str = option(
         choice("reliable_broadcast", "direct", "local"),
         "Propagation of a revocation. reliable_broadcast: each notified rank notifies some others; direct: each "
-        "notifies all; local: no messages, as in xSim, and each rank is notified after one latency.",
+        "notified rank notifies all others; local: each rank is notified after one latency, without messages, as in "
+        "xSim.",
         default="reliable_broadcast",
     )
 
@@ -153,15 +154,15 @@ class FtcoSpec:
     )
     service: str = option(
         choice("rsd", "disd", "none"),
-        "Order in which a rank serves messages. rsd: by a random distance in the tree; disd: by fixed intervals; "
-        "none: no order.",
+        "Messages that a rank serves first. rsd: those from a random distance in the tree, 1 with probability 1/2, 2 "
+        "with 1/4, ...; disd: those from the same distances at fixed intervals; none: no preference.",
         default="rsd",
         key="service_distance",
     )
     timeout_ps: int | None = option(
         WordOr("paper", kinds.TIME),
-        "Time until a rank without a reply is declared failed; paper: by its position in the tree and the network "
-        "latency.",
+        "Time without a reply after which a rank is declared failed; paper: a function of its position in the tree "
+        "and the network latency.",
         shown="paper",
     )
     missing: str = option(
@@ -197,15 +198,15 @@ class ResilienceSpec:
     recv: str = option(_DEAD, "Effect of a receive from a failed rank.", default="stop")
     any_source: str = option(
         choice("raise", "wait"),
-        "Effect of a receive from any source after a failure. raise: raise one error; wait: wait for the other "
-        "ranks. In both cases, the failure is acknowledged.",
+        "Effect of a receive from any source after a failure. raise: one such receive raises an error; wait: it waits "
+        "for the other ranks. In both cases, the failure is acknowledged.",
         default="raise",
     )
     put: str = option(_DEAD, "Effect of Put to a failed rank.", default="skip")
     get: str = option(_DEAD, "Effect of Get from a failed rank.", default="stop")
     gather_shift: bool = option(
         kinds.BOOLEAN,
-        "Close the gaps of failed ranks in the root's buffer of a gather.",
+        "true: close the gaps that failed ranks leave in the root's buffer of a gather.",
         default=False,
         shown="false",
     )
@@ -217,14 +218,14 @@ class ResilienceSpec:
     )
     scatter_shift: bool = option(
         kinds.BOOLEAN,
-        "Distribute the root's blocks of a scatter from the first on, without gaps.",
+        "true: distribute the root's blocks of a scatter to the survivors from the first block on, without gaps.",
         default=False,
         shown="false",
     )
     group: int | None = option(
         WordOr("flat", integer(1, _MOST)),
         "flat: one communicator; a number: the hierarchical variant, with local communicators of that size and one "
-        "of their masters.",
+        "communicator of their masters.",
         shown="flat",
     )
 
@@ -256,13 +257,13 @@ class MpiSpec:
     )
     fault_tolerance: bool | None = option(
         kinds.BOOLEAN,
-        "The job survives process failures, as under mpirun --with-ft ulfm.",
+        "Whether the job survives process failures, as under mpirun --with-ft ulfm.",
         shown="true if failures other than hangs are injected",
     )
     create_group: str = option(
         choice("plain", "liveness"),
-        "Creation of a communicator from a group (Create_group, Create_from_group). liveness: the members "
-        "first discover which of them are alive, as in Legio.",
+        "Creation of a communicator from a group (Create_group, Create_from_group). plain: as without failures; "
+        "liveness: the members first discover which of them are alive, as in Legio.",
         default="plain",
     )
     library_version: str = option(
@@ -272,10 +273,13 @@ class MpiSpec:
         shown="a description of xsim_py",
     )
     detector: DetectorSpec = option(Section(DetectorSpec), "Failure detection.", default=DetectorSpec)
-    ulfm: UlfmSpec = option(Section(UlfmSpec), "Algorithms of recovery.", default=UlfmSpec)
+    ulfm: UlfmSpec = option(Section(UlfmSpec), "Algorithms of the calls that repair communicators.", default=UlfmSpec)
     ftco: FtcoSpec = option(Section(FtcoSpec), "Collectives that survive failures.", default=FtcoSpec)
     resilience: ResilienceSpec | None = option(
-        Section(ResilienceSpec), "A layer that lets unmodified programs survive failures.", shown="none"
+        Section(ResilienceSpec),
+        "A layer that lets unmodified programs survive failures. In its keys, skip: a call that needs a failed "
+        "rank does nothing; stop: its caller gets SIGINT; raise: it raises MPI_ERR_PROC_FAILED.",
+        shown="none",
     )
 
 
@@ -286,8 +290,12 @@ class SpeedSpec:
     speed: float = option(
         kinds.POSITIVE, "Relative speed; the speeds of several entries multiply.", default=1.0, required=True
     )
-    ranks: tuple[tuple[int, int], ...] | None = option(kinds.NUMBERS, "Ranks of the entry.", shown="all of the nodes")
-    nodes: tuple[tuple[int, int], ...] | None = option(kinds.NUMBERS, "Nodes of the entry.", shown="all of the ranks")
+    ranks: tuple[tuple[int, int], ...] | None = option(
+        kinds.NUMBERS, "Ranks to which the entry applies.", shown="all of the nodes"
+    )
+    nodes: tuple[tuple[int, int], ...] | None = option(
+        kinds.NUMBERS, "Nodes to which the entry applies.", shown="all of the ranks"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -306,28 +314,29 @@ class ComputeSpec:
     )
     speed: float = option(
         kinds.POSITIVE,
-        "Speed of all computation, measured or declared, relative to the processor to which its times refer.",
+        "Speed of all computation, relative to the processor on which its times were measured or for which they were "
+        "declared.",
         default=1.0,
         shown="1",
     )
     speeds: tuple[SpeedSpec, ...] | None = option(
         ListOf(Section(SpeedSpec), "a list such as [{nodes: 0-3, speed: 0.5}]", least=0),
-        "Ranks and nodes with a different speed, multiplied by compute.speed.",
+        "Ranks and nodes with a different speed, by which compute.speed is multiplied.",
         shown="none",
     )
     flops: float | None = option(
         kinds.FLOPS,
-        "Operations per second of a core at speed 1, for work declared by xsim_py.work.",
+        "Floating-point operations per second of a core at speed 1, for work declared by xsim_py.work.",
         shown="unlimited",
     )
     ps_per_byte: Fraction | None = option(
         kinds.BANDWIDTH,
-        "Memory bandwidth of a core at speed 1, for such work.",
+        "Memory bandwidth of a core at speed 1, for work declared by xsim_py.work.",
         shown="unlimited",
         key="bandwidth",
     )
     noise: ComputeNoiseSpec | None = option(
-        Section(ComputeNoiseSpec), "Random addition to compute times, drawn from the seed.", shown="none"
+        Section(ComputeNoiseSpec), "Random addition to compute times, determined by the seed.", shown="none"
     )
 
 
@@ -368,7 +377,7 @@ class DrawSpec:
 
     per: str = option(
         kinds.TEXT,
-        "The component that fails, independently of others and with all its ranks: rank, node, machine, or one of "
+        "Level of the components that fail, each independently and with all its ranks: rank, node, machine, or one of "
         "failures.components.",
         default="",
         required=True,
@@ -390,18 +399,19 @@ class FlipSpec:
     """One entry of ``failures.flips``: an unreported bit flip in a rank's data (a soft error)."""
 
     rank: int = option(integer(0, _MOST), "Owner of the data.", default=0, required=True)
-    at_ps: int = option(kinds.TIME, "Time, by that rank's own clock.", default=0, required=True)
+    at_ps: int = option(kinds.TIME, "Virtual time, by that rank's own clock.", default=0, required=True)
     target: str = option(
         choice("message", "array"),
-        "Target: the next message that leaves the rank, or an array that the program has exposed by xsim_py.expose.",
+        "message: the next message that leaves the rank; array: an array that the program has exposed by "
+        "xsim_py.expose.",
         default="message",
     )
     array: str | None = option(
-        kinds.NAME, "Name of the array.", shown="one of the arrays exposed by then, drawn from the seed"
+        kinds.NAME, "Name of the exposed array.", shown="one of the arrays exposed by then, drawn from the seed"
     )
     bit: int | None = option(
         integer(0, 2**53),
-        "Bit bit % 8 of byte bit // 8; messages and arrays without this bit are skipped.",
+        "Position: bit % 8 in byte bit // 8. Messages and arrays that are too short are skipped.",
         shown="drawn from the seed",
     )
 
@@ -411,7 +421,7 @@ class HangSpec:
     """One entry of ``failures.hangs``: a process that hangs for some time (a transient failure)."""
 
     rank: int = option(integer(0, _MOST), "Rank of the process.", default=0, required=True)
-    at_ps: int = option(kinds.TIME, "Start time, by that rank's own clock.", default=0, required=True)
+    at_ps: int = option(kinds.TIME, "Virtual time of the start, by that rank's own clock.", default=0, required=True)
     for_ps: int = option(
         kinds.TIME,
         "Duration. If it exceeds the timeout of the failure detector, the process is declared failed, and killed "
@@ -427,8 +437,8 @@ class FailuresSpec:
 
     at: tuple[str, ...] = option(
         ListOf(kinds.TEXT, "a list such as [rank=5@1.2ms, node=3@10ms, rank=3 before its 2nd Allreduce]", least=0),
-        "Single failures: a rank, a node or another component at a virtual time, or a rank before or after its "
-        "n-th call of a function (call: of any function).",
+        "Single failures: a rank, a node or another component at a virtual time, or a rank before, some time into or "
+        "after its n-th call of a function (call: of any function).",
         default=(),
         shown="none",
     )
@@ -439,7 +449,7 @@ class FailuresSpec:
     )
     draws: tuple[DrawSpec, ...] = option(
         ListOf(Section(DrawSpec), "a list such as [{per: node, mtbf: 6.7h}]", least=0),
-        "Random failures, drawn from streams of the seed.",
+        "Random failures, determined by the seed.",
         default=(),
         shown="none",
     )
@@ -539,7 +549,9 @@ class MachineSpec(Described):
     )
     nic: NicSpec | None = option(Section(NicSpec), "NICs shared by the ranks of a node.", shown="one per rank")
     memory: MemorySpec | None = option(
-        Section(MemorySpec), "Memory shared by the messages within a node.", shown="unlimited"
+        Section(MemorySpec),
+        "Memory of a socket (or node), shared by the messages between its ranks.",
+        shown="unlimited",
     )
     mpi: MpiSpec = option(Section(MpiSpec), "The simulated MPI library.", default=MpiSpec)
     compute: ComputeSpec = option(Section(ComputeSpec), "Computation of the program.", default=ComputeSpec)

@@ -40,9 +40,9 @@ class SegmentSpec:
 class ScaleSpec:
     """Section ``network.scale``: factors for all values of a layer, also those of its segments."""
 
-    latency: float = option(up_to(1000), "Factor of the latencies, including per_hop.", default=1.0, shown="1")
-    bandwidth: float = option(up_to(1000), "Factor of the bandwidths.", default=1.0, shown="1")
-    overhead: float = option(up_to(1000), "Factor of the overheads and gaps.", default=1.0, shown="1")
+    latency: float = option(up_to(1000), "Factor for the latencies, including per_hop.", default=1.0, shown="1")
+    bandwidth: float = option(up_to(1000), "Factor for the bandwidths.", default=1.0, shown="1")
+    overhead: float = option(up_to(1000), "Factor for the overheads and gaps.", default=1.0, shown="1")
 
     def factor(self, name: str) -> Fraction:
         """Return the factor of a layer's or a segment's field; 1 for a field that no factor changes."""
@@ -102,7 +102,7 @@ class LayerSpec:
     )
     segments: tuple[SegmentSpec, ...] | None = option(
         ListOf(Section(SegmentSpec), "a list of {from: 8KiB, latency: 2us, bandwidth: 5GB/s}"),
-        "Different parameters from a message size on, in ascending order.",
+        "Different parameters for messages from a given size on, in ascending order of size.",
         shown="none",
     )
     times: Path | None = option(
@@ -163,10 +163,12 @@ class NicSpec:
     ps_per_byte: Fraction | None = option(
         kinds.BANDWIDTH, "Bandwidth of each NIC, per direction.", shown="that of network", key="bandwidth"
     )
-    latency_ps: int = option(kinds.COST, "Latency added by each of the two NICs of a message.", default=0, shown="0s")
+    latency_ps: int = option(
+        kinds.COST, "Latency added by each of the two NICs that a message passes.", default=0, shown="0s"
+    )
     message_ps: int = option(
         kinds.MESSAGE_RATE,
-        "Maximum rate of messages sent and received.",
+        "Maximum message rate of each NIC, per direction.",
         default=0,
         shown="unlimited",
         key="message_rate",
@@ -178,7 +180,8 @@ class NicSpec:
     )
     both_ways: float = option(
         up_to(1),
-        "Fraction of the bandwidth of a full-duplex NIC in each direction while both are busy, 0.5 to 1.",
+        "Average fraction of its bandwidth that a full-duplex NIC has in each direction while both directions are "
+        "busy, 0.5 to 1.",
         default=1.0,
         shown="1",
     )
@@ -224,10 +227,14 @@ class ComputeNoiseSpec:
         up_to(1000), "Median addition to each compute time, as a fraction of this time.", shown="none"
     )
     ranks: float | None = option(
-        up_to(1000), "Median addition to all compute times of a rank; drawn once per rank.", shown="none"
+        up_to(1000),
+        "Median addition to all compute times of a rank, as a fraction of them; drawn once per rank.",
+        shown="none",
     )
     nodes: float | None = option(
-        up_to(1000), "Median addition to all compute times of the ranks of a node; drawn once per node.", shown="none"
+        up_to(1000),
+        "Median addition to all compute times of the ranks of a node, as a fraction of them; drawn once per node.",
+        shown="none",
     )
     law: str = option(
         choice("lognormal", "exponential"),
@@ -252,9 +259,10 @@ class NetworkSpec(LayerSpec):
     )
     contention: str = option(
         choice("none", "links", "flows"),
-        "links: messages queue for a link; flows: messages share a link max-min fairly.",
+        "none: messages do not delay each other in the network; links: messages queue for a link; flows: messages "
+        "share a link max-min fairly.",
         default="none",
     )
     noise: NoiseSpec | None = option(
-        Section(NoiseSpec), "Random additions to messages, drawn from the seed.", shown="none"
+        Section(NoiseSpec), "Random additions to the times of messages, determined by the seed.", shown="none"
     )

@@ -20,8 +20,15 @@ class TwistSpec:
     """One entry of ``topology.twist``: wrapping around one dimension shifts the position in another."""
 
     wrap: int = option(kinds.DIMENSION, "Dimension whose wrap-around links are twisted.", default=0, required=True)
-    shift: int = option(kinds.DIMENSION, "Dimension in which these links are shifted.", default=0, required=True)
-    by: int = option(integer(1, _MOST), "Number of nodes, in ascending direction.", default=1, required=True)
+    shift: int = option(
+        kinds.DIMENSION, "Dimension in which the far ends of these links are shifted.", default=0, required=True
+    )
+    by: int = option(
+        integer(1, _MOST),
+        "Number of nodes by which they are shifted, in ascending direction.",
+        default=1,
+        required=True,
+    )
 
 
 TOPOLOGY_KEYS = {
@@ -112,13 +119,13 @@ class TopologySpec:
             ListOf(Section(TwistSpec), "a list of {wrap: y, shift: x, by: 4}"),
             "none, half, or a list of {wrap: y, shift: x, by: 4}",
         ),
-        "Twist of the torus. half: the wrap-around of any other dimension shifts x by half its length. That is the "
-        "rectangular (2a x a) and the prismatic doubly (2a x a x a) twisted torus.",
+        "Twist of the torus. half: wrapping around in any other dimension shifts the position in x by half the length "
+        "of x. This gives the rectangular twisted torus (2a x a) and the prismatic doubly twisted torus (2a x a x a).",
         default="none",
     )
     ties: str | None = option(
         choice("up", "simgrid"),
-        "Choice between two equally long routes around a ring: upwards, or by SimGrid's rule.",
+        "Choice between two equally long routes around a ring. up: in ascending direction; simgrid: by SimGrid's rule.",
         shown="up",
     )
     leaves: int | None = option(
@@ -134,14 +141,16 @@ class TopologySpec:
     )
     shape: str | None = option(
         kinds.TEXT,
-        "The whole fat tree as levels; children; parents; cables, such as 3; 4,4,4; 1,4,2; 1,1,1. The whole cascade as "
-        "groups,links; chassis,links; blades,links; nodes, such as 4,1;2,1;4,1;2.",
+        "The whole fat tree in one text, as levels; children; parents; cables, such as 3; 4,4,4; 1,4,2; 1,1,1. Or the "
+        "whole cascade, as groups,links; chassis,links; blades,links; nodes, such as 4,1;2,1;4,1;2.",
     )
     children: tuple[int, ...] | None = option(
-        _COUNTS, "Children per switch of the fat tree, by level from below; first the nodes per leaf."
+        _COUNTS,
+        "Children per switch of a fat tree, one number per level from the bottom; the first is the number of "
+        "nodes per leaf.",
     )
     parents: tuple[int, ...] | None = option(
-        _COUNTS, "Parents per node of the fat tree, then per switch of each level except the top."
+        _COUNTS, "Parents per node of a fat tree, then per switch of each level except the top."
     )
     parallel: tuple[int, ...] | None = option(
         _COUNTS,
@@ -150,24 +159,25 @@ class TopologySpec:
     )
     arity: int | None = option(
         integer(2, _MOST),
-        "A k-ary fat tree: every switch has k children and, below the top, k parents; k^levels nodes.",
+        "The k of a k-ary fat tree: every switch has k children and, below the top, k parents; the tree has k^levels "
+        "nodes.",
     )
     radix: int | None = option(
         integer(4, _MOST),
-        "A fat tree of switches with this number of ports, half of them upwards; at the top all downwards.",
+        "Ports per switch of a fat tree: half of them lead upwards; at the top, all lead downwards.",
     )
     levels: int | None = option(
-        integer(1, 8), "Levels of switches of such a fat tree.", shown="as many as the ranks need"
+        integer(1, 8), "Levels of switches of a fat tree with arity or radix.", shown="as many as the ranks need"
     )
     taper: float | None = option(
         kinds.POSITIVE,
-        "Reduction of the number of switches at the top of a fat tree, relative to full bandwidth.",
+        "Factor by which the number of switches at the top of a fat tree is reduced, relative to full bandwidth.",
         shown="1",
     )
     cables: str | None = option(
         choice("destination", "source"),
-        "Choice between parallel links: by the destination node, or by the source node (in a fat tree on the way "
-        "down, SimGrid's rule).",
+        "Choice between parallel links: by the destination node of a message, or by its source node (in a fat tree, "
+        "only on the way down: SimGrid's rule).",
         shown="destination",
     )
     hosts_per_router: int | None = option(
@@ -188,7 +198,8 @@ class TopologySpec:
     )
     links_between_groups: int | None = option(
         integer(1, 2**16),
-        "Links between any two groups of a dragonfly; for a cascade, a factor applied to their bandwidth.",
+        "Number of links between any two groups of a dragonfly; for a cascade, bandwidth factor of the link between "
+        "two groups.",
         shown="1",
     )
     wiring: str | None = option(
@@ -207,18 +218,19 @@ class TopologySpec:
     )
     routing: str | None = option(
         choice(*dict.fromkeys(word for words in ROUTINGS.values() for word in words)),
-        "Routes of messages. valiant: over a random group or router; ecmp: a random shortest route. Random "
-        "routes are drawn from the seed, once per pair of nodes.",
+        "Routes of messages. dimension_order: along one dimension after another; dmodk: up the tree by the "
+        "destination's number (D-mod-k); minimal: shortest; valiant: over a random group or router; ecmp: a random "
+        "shortest route. Random routes are determined by the seed, one for each pair of nodes.",
         shown="dmodk on a fat tree, dimension_order on a torus and a HyperX, minimal elsewhere",
     )
     duplex: str | None = option(
         choice("full", "half"),
-        "half: a node sends and receives over one link to its switch.",
+        "half: the two directions between a node and its switch share one link.",
         shown="full",
     )
     links: Mapping[str, LinkSpec] | None = option(
         SectionsOf(_LAYERS, Section(LinkSpec), "a section such as {host: {bandwidth: 10GB/s, latency: 100ns}}"),
-        "Bandwidth and latency by layer of links. every: links without an entry; backbone: adds to a switch a "
+        "Bandwidth and latency by layer of links. every: all layers without an entry; backbone: adds to a switch a "
         "backbone that all messages share.",
         shown="none",
     )
@@ -238,7 +250,7 @@ class TopologySpec:
     )
     hosts: str = option(
         kinds.TEXT,
-        "Pattern of the names of vertices that are nodes, not only switches, such as n*. Nodes are numbered in the "
-        "natural order of their names (n2 before n10).",
+        "Pattern, such as n*, for the names of the vertices that are nodes; all others are only switches. Nodes are "
+        "numbered in the natural order of their names (n2 before n10).",
         default="*",
     )
