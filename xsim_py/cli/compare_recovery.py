@@ -59,7 +59,7 @@ failures, joined by +:
 Ranks without a time fail right before the call.
 
 Without PROGRAM, apps/allreduce_loop.py runs. Each run takes place in a separate empty directory; in the program's
-arguments {scheme} is replaced by the scheme and {folder} by the current directory.
+arguments {scheme} stands for the scheme and {folder} for the directory in which the command was started.
 
 exit status: 0 if all programs finished with status 0, or, after failures, with status 1 and a line `lost: WHAT`; 1 if
 one did not, or printed `right: False`; 2 bad input; 130 interrupted.
