@@ -103,11 +103,11 @@ def is_property(node: ast.FunctionDef) -> bool:
 
 
 PARTLY = {
-    "Win.Allocate_shared": "all ranks of a node must be simulated by one real process",
-    "Register_datarep": "the name is accepted, and conversion functions are rejected, as in MPICH",
-    "Pcontrol": "the call has no effect, because there is no profiler",
-    "Datatype.Pack_external": "the long double of some processors is not converted",
-    "Datatype.Unpack_external": "the long double of some processors is not converted",
+    "Win.Allocate_shared": "all ranks of a node must be simulated by the same real process",
+    "Register_datarep": "a name without conversion functions is accepted; these functions are rejected, as in MPICH",
+    "Pcontrol": "levels up to 2 have no effect; a higher level declares this number of nanoseconds of compute time",
+    "Datatype.Pack_external": "`long double` is not converted on some processors",
+    "Datatype.Unpack_external": "`long double` is not converted on some processors",
 }
 """Names with a limit, and the limit."""
 
@@ -148,13 +148,13 @@ def render(interface: Interface) -> str:
     lines = [
         "# The mpi4py interface",
         "",
-        "This page lists all names of `mpi4py.MPI`. `python -m tests.mpi4py.api_table --write` generates it from the",
-        "stub of mpi4py 4.1 (`MPI.pyi`) and the code of xsim_py. Tests check that names, signatures, defaults and",
-        "types of constants are those of mpi4py.",
+        "This page lists all names of `mpi4py.MPI` with their status: *supported*, *limited* (with a limit in the",
+        "description) or *missing*. `python -m tests.mpi4py.api_table --write` generates it from the stub of mpi4py",
+        "4.1 (`MPI.pyi`) and the code of xsim_py. Tests check that names, signatures, defaults and types of constants",
+        "are those of mpi4py. [mpi4py's own tests](conformance.md) show that the calls work as with a real MPI.",
         "",
-        "`mpi4py.util`, `mpi4py.futures` and `mpi4py.bench` are the original modules of mpi4py, and run on the",
-        "simulated `MPI`. Only `mpi4py.util.dtlib` is replaced. See also the results of",
-        "[mpi4py's own tests](conformance.md).",
+        "`mpi4py.util`, `mpi4py.futures` and `mpi4py.bench` are the original modules of mpi4py, except for",
+        "`mpi4py.util.dtlib`, which is replaced. They run on the simulated `MPI`.",
         "",
         "## Overview",
         "",
