@@ -1,9 +1,10 @@
 """The detector ``timeout``: a rank that waits for a failed process detects it by timing out.
 
-As in xSim (Naughton, Engelmann et al., PDP 2014, III-A) an operation that waits for a failed process fails at max(its
-start, the time of failure) + timeout. A collective operation waits for every member in this sense, and a receive from
-any source for every member whose failure is not acknowledged. A program that polls waits in the same sense from its
-first poll on: the first poll after that time detects the failure.
+An operation that waits for a failed process fails at max(its start, the time of failure) + timeout. In xSim (Naughton,
+Engelmann et al., PDP 2014, III-A), it fails at the time of failure + timeout, possibly before it has begun. A
+collective operation waits for every member in this sense, and a receive from any source for every member whose failure
+is not acknowledged. A program that polls waits in the same sense from its first poll on: the first poll after that time
+detects the failure.
 """
 
 from __future__ import annotations
