@@ -1,7 +1,7 @@
 """Prints the digest of every program of tests/cases.py, as JSON: in a process of its own, or on real MPI ranks.
 
-python -m tests.digests [--shards K] [NAME ...]
-mpiexec -n 2 python -m tests.digests
+python -m tests.simulated [--shards K] [NAME ...]
+mpiexec -n 2 python -m tests.simulated
 """
 
 import argparse
