@@ -221,7 +221,7 @@ def test_bytes_that_are_not_text_are_placed(tmp_path: Path) -> None:
         ({"failures.trace": "no/x.csv"}, "failures.trace: cannot find the file no/x.csv"),
         (
             {"failures.draws": [{"mtbf": "1h"}]},
-            "failures.draws[0].per: missing: the component that fails, independently",
+            "failures.draws[0].per: missing: level of the components that fail, each independently",
         ),
         ({"failures.draws": [{"per": "node", "mtbf": "1 hour"}]}, "failures.draws[0].mtbf: unknown unit in '1 hour'"),
         ({"failures.at": "rank=5@1ms"}, "expected a list, got 'rank=5@1ms'; write a list such as [rank=5@1.2ms"),
