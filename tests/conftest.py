@@ -5,6 +5,7 @@ import faulthandler
 import gc
 import os
 import signal
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -88,6 +89,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """At the end, where it is seen."""
     for line in _ends:
         terminalreporter.write_line(line)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_bytecode() -> None:
+    """Programs leave no ``__pycache__`` beside them, which some tests would see, whatever the environment says."""
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    sys.dont_write_bytecode = True
 
 
 @pytest.fixture(scope="module", autouse=True)
