@@ -93,14 +93,8 @@ def c_exit_watched(shards: Sequence[Shard], stderr: TextIO, leave: Callable[[int
 
     In a process that is forked meanwhile, see `on_c_exit`.
 
-    Parameters
-    ----------
-    shards : sequence of Shard
-        Those of this process, once there are any.
-    stderr : text file
-        Receives the message.
-    leave : callable
-        Called with the exit status; ends the run in all its processes.
+    `shards` are those of this process, once there are any. `leave` is called with the exit status, and ends the run in
+    all its processes.
     """
     libc = c_library()
     # Other C libraries may not be able to unregister it, and Python has gone when their own exit calls it.

@@ -190,12 +190,8 @@ def announce(rank: Rank, time_ps: int, status: int, message: str, *, mismatch: b
 def leave(status: int, message: str, *, job: bool = False) -> NoReturn:
     """End the running rank immediately; none of its code runs again.
 
-    Parameters
-    ----------
-    message : str
-        What has happened. It ends the job, or it is a failure that the job survives.
-    job : bool
-        Whether it ends the job in any case.
+    `message` says what has happened. It ends the job, or it is a failure that the job survives; with `job`, it ends the
+    job in any case.
     """
     fiber = current.running()
     rank = fiber.rank
@@ -252,10 +248,7 @@ def fail_here(cause: str) -> NoReturn:
 def stop_mismatch(message: str, reason: Any) -> NoReturn:
     """Make the launcher end a job whose ranks are in different collectives, and suspend the running rank until then.
 
-    Parameters
-    ----------
-    reason : object
-        The rank's entry in the deadlock report: anything with ``describe()``.
+    `reason` is the rank's entry in the deadlock report: anything with ``describe()``.
     """
     fiber = current.running()
     fiber.sync()

@@ -49,17 +49,12 @@ _STARTER = "process/programs/program.py"
 
 
 class Profile:
-    """Seconds of wall time, by shard and part.
-
-    Attributes
-    ----------
-    seconds : dict of (int, str)
-        The shard's number and one of `PARTS`.
-    """
+    """Seconds of wall time, by shard and part."""
 
     def __init__(self, first_shard: int) -> None:
         if threading.current_thread() is not threading.main_thread():
             raise ConfigError("profile: a profile needs the main thread, and simulate() was called in another")
+        # By the shard's number and one of `PARTS`.
         self.seconds: defaultdict[tuple[int, str], float] = defaultdict(float)
         self._first = first_shard
         self._parts: dict[CodeType, str] = {}

@@ -30,20 +30,12 @@ _real_close, _real_open, _real_read = os.close, os.open, os.read
 
 
 class _FifoState:
-    """The state of a FIFO, as known to the ranks of a shard.
-
-    Attributes
-    ----------
-    open, opened : list of int
-        The current and the total number of readers and writers.
-    written, taken : dict of int to int
-        The bytes that each rank has written and read.
-    """
+    """The state of a FIFO, as known to the ranks of a shard."""
 
     def __init__(self) -> None:
-        self.open, self.opened = [0, 0], [0, 0]
-        self.written: dict[int, int] = {}
-        self.taken: dict[int, int] = {}
+        self.open, self.opened = [0, 0], [0, 0]  # the current and the total number of readers and of writers
+        self.written: dict[int, int] = {}  # bytes, by rank
+        self.taken: dict[int, int] = {}  # bytes, by rank
 
 
 def _note(place: int, rank: int, what: int, amount: int, shard: Shard) -> None:
@@ -89,20 +81,12 @@ def forget() -> None:
 
 
 class FifoEnd:
-    """One end of a FIFO, as opened by a rank.
-
-    Attributes
-    ----------
-    rank, place, side : int
-        The rank, the FIFO's inode number, and the reader's or the writer's side.
-    amount : int
-        The number of bytes that it has written or read.
-    """
+    """One end of a FIFO, as opened by a rank."""
 
     def __init__(self, fiber: Fiber, place: int, side: int) -> None:
-        self.place = place
-        self.side = side
-        self.amount = 0
+        self.place = place  # the FIFO's inode number
+        self.side = side  # `_READER` or `_WRITER`
+        self.amount = 0  # the number of bytes that it has written or read
         self.rank = fiber.rank.number
         _tell(fiber, place, side, 1)
 
@@ -171,13 +155,7 @@ def notify_closed(fiber: Fiber, end: pipes.End) -> None:
 
 
 def open_fifo(fiber: Fiber, path: Any, flags: int) -> int:
-    """Open a FIFO as `os.open` does, waiting in virtual time for the other end to be opened.
-
-    Raises
-    ------
-    OSError
-        Raised by the real `os.open`.
-    """
+    """Open a FIFO as `os.open` does, waiting in virtual time for the other end to be opened."""
     place = os.stat(path).st_ino
     side = _READER if flags & os.O_ACCMODE == os.O_RDONLY else _WRITER
     other = _WRITER if side == _READER else _READER

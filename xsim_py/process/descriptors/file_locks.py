@@ -123,28 +123,14 @@ def _send(rank: Rank, time_ps: int, ask: LockRequest, *, answered: bool = False)
 
 
 class _LockedFile:
-    """An open file that a rank has locked, with all its descriptors.
-
-    Attributes
-    ----------
-    number : int
-        Numbers the rank's locked files.
-    file : tuple
-        The file's identity.
-    raw : StorageFile or None
-        If it is on the simulated storage.
-    numbers : set of int
-        Its known descriptors.
-    held : set of (str, object)
-        The kinds of locks held, and their owners.
-    """
+    """An open file that a rank has locked, with all its descriptors."""
 
     def __init__(self, number: int, file: tuple[Any, ...], raw: StorageFile | None) -> None:
-        self.number = number
-        self.file = file
-        self.raw = raw
-        self.numbers: set[int] = set()
-        self.held: set[tuple[str, Any]] = set()
+        self.number = number  # numbers the rank's locked files
+        self.file = file  # its identity
+        self.raw = raw  # if it is on the simulated storage
+        self.numbers: set[int] = set()  # its known descriptors
+        self.held: set[tuple[str, Any]] = set()  # the kinds of locks held, and their owners
 
     @property
     def tag(self) -> int:

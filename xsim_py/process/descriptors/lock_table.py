@@ -19,35 +19,23 @@ _TOLD = 4
 
 
 class LockRequest(NamedTuple):
-    """A rank's request for a lock, and the lock itself once granted.
-
-    Attributes
-    ----------
-    rank, key : int
-        The requesting rank, and the key of the reply.
-    file : tuple
-        The kind of lock, and the file.
-    owner : hashable
-        The owner of the lock.
-    kind : int
-        `NONE` to release it.
-    start, end : int
-        The bytes from `start` up to, but not including, `end`.
-    waits : bool
-        Whether it waits if others hold the lock.
-    probes : bool
-        Whether it only queries the conflicting lock.
-    """
+    """A rank's request for a lock, and the lock itself once granted."""
 
     rank: int
     key: int
+    """Of the reply."""
     file: tuple[Any, ...]
+    """The kind of lock, and the file."""
     owner: Hashable
     kind: int
+    """`NONE` to release it."""
     start: int
     end: int
+    """The first byte after the locked ones."""
     waits: bool = False
+    """Whether it waits if others hold the lock."""
     probes: bool = False
+    """Whether it only queries the conflicting lock."""
 
     def overlaps(self, other: LockRequest) -> bool:
         """Return True if both have bytes in common."""
@@ -70,16 +58,11 @@ class LockRequest(NamedTuple):
 
 
 Answer = Callable[[LockRequest, str, "LockRequest | None"], None]
+"""Called with the request, `GRANTED`, `REFUSED`, `DEADLOCK` or `WAITS`, and the conflicting lock."""
 
 
 class LockTable:
-    """All locks, with the ranks that hold them and those that wait.
-
-    Parameters
-    ----------
-    answer : callable
-        Called with the request, `GRANTED`, `REFUSED`, `DEADLOCK` or `WAITS`, and the conflicting lock.
-    """
+    """All locks, with the ranks that hold them and those that wait."""
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer

@@ -35,30 +35,16 @@ _real_open, _real_read, _real_write, _real_poll = os.open, os.read, os.write, se
 
 
 class End:
-    """One end of a pipe.
-
-    Attributes
-    ----------
-    inode : int
-        The pipe's.
-    common : bool
-        Whether other ranks may have the other end.
-    served : bool
-        Whether a real thread of `multiprocessing` may.
-    is_of_child : bool
-        Whether it was created for a child process.
-    fifo : FifoEnd or None
-        If it is one of a FIFO.
-    """
+    """One end of a pipe."""
 
     __slots__ = ("common", "fifo", "inode", "is_of_child", "served")
 
     def __init__(self, inode: int, *, common: bool, served: bool) -> None:
         self.inode = inode
-        self.common = common
-        self.served = served
-        self.is_of_child = False
-        self.fifo: Any = None
+        self.common = common  # whether other ranks may have the other end
+        self.served = served  # whether a real thread of `multiprocessing` may have the other end
+        self.is_of_child = False  # whether it was created for a child process
+        self.fifo: Any = None  # a `FifoEnd` if it is one of a FIFO
 
 
 def note_made(*numbers: int) -> None:

@@ -24,19 +24,13 @@ _real_sleep = time.sleep
 
 
 class Pause(Parked):
-    """A fiber that waits for a descriptor or a time; `sockets` treats it as a fiber.
-
-    Attributes
-    ----------
-    over : bool
-        Whether the wait has ended.
-    """
+    """A fiber that waits for a descriptor or a time; `sockets` treats it as a fiber."""
 
     __slots__ = ("fiber", "over", "what")
 
     def __init__(self, fiber: Fiber, what: str) -> None:
         self.fiber = fiber
-        self.over = False
+        self.over = False  # whether the wait has ended
         self.what = what
 
     @property
@@ -74,19 +68,9 @@ def until(
 ) -> Any:
     """Wait until `ready` returns a true value or the timeout expires; return its last value.
 
-    Parameters
-    ----------
-    fiber : Fiber
-        The running fiber.
-    ready : callable
-        Polls without waiting.
-    timeout_s : float or None
-        In seconds of virtual time.
-    what : str
-        The description for the deadlock report.
-    really : callable, optional
-        Returns a function that waits on the wall clock for some seconds if only an event in reality can end the wait;
-        else None.
+    `ready` polls without waiting. The timeout is in virtual time. `what` is the description for the deadlock report. If
+    only an event in reality can end the wait, `really` returns a function that waits on the wall clock for a number of
+    seconds; else None.
     """
     sync_threads(fiber)
     found = ready()

@@ -31,25 +31,14 @@ _FLAGS = {"r": os.O_RDONLY, "w": os.O_CREAT | os.O_TRUNC, "x": os.O_CREAT | os.O
 
 
 class _OpenFiles:
-    """The open files of one rank.
-
-    Attributes
-    ----------
-    stacks : dict
-        The outermost object of each open file, in the order in which they were opened.
-    descriptors : dict
-        The raw files that have one.
-    count : int
-        The number of descriptors used so far.
-    ending : bool
-        Whether the rank has reached its end.
-    """
+    """The open files of one rank."""
 
     def __init__(self) -> None:
+        # The outermost object of each file, in the order in which they were opened.
         self.stacks: dict[StorageFile, weakref.ref[Any]] = {}
-        self.descriptors: dict[int, StorageFile] = {}
-        self.count = 0
-        self.ending = False
+        self.descriptors: dict[int, StorageFile] = {}  # the raw files that have one
+        self.count = 0  # the number of descriptors used so far
+        self.ending = False  # whether the rank has reached its end
 
     def close_all(self) -> None:
         """Close all files, as the end of a Python process does."""
@@ -82,18 +71,8 @@ def no_real_file(name: object) -> io.UnsupportedOperation:
 class StorageFile(io.RawIOBase):
     """A raw file on the simulated storage.
 
-    Parameters
-    ----------
-    rank : Rank
-        The rank that has opened it.
-    server, number : int
-        Its server's number, and its inode number there.
-    name : object
-        The name used by the program.
-    flags : int
-        As for `os.open`.
-    position : int
-        The initial offset.
+    `number` is its inode number on the server, `name` the name used by the program, and `position` the initial offset;
+    `flags` are those of `os.open`.
     """
 
     def __init__(self, rank: Rank, *, server: int, number: int, name: Any, flags: int, position: int) -> None:
@@ -292,10 +271,7 @@ def of_descriptor(number: Any) -> StorageFile | None:
 def flags_of(mode: str) -> int:
     """Return the flags of `os.open` for a mode of `open`.
 
-    Raises
-    ------
-    ValueError
-        As the real `open`.
+    An invalid mode raises a `ValueError`, as in the real `open`.
     """
     letters = set(mode)
     if letters - set("rwaxbt+") or len(letters) < len(mode):

@@ -82,21 +82,7 @@ class Folder:
 
 
 class Inode:
-    """A file that the program has created or changed, or one of the host's that it has opened.
-
-    Attributes
-    ----------
-    data : bytearray or None
-        Its contents; None while they are those of the host's file at `source`.
-    named : bool
-        Whether a path refers to it.
-    changed : bool
-        Whether it differs from the host's file at its path.
-    mode : int or None
-        None unless the program has set it.
-    opened : dict of int to int
-        How often each rank has it open.
-    """
+    """A file that the program has created or changed, or one of the host's that it has opened."""
 
     __slots__ = ("changed", "data", "mode", "named", "number", "opened", "source", "time_ps")
     kind = stat.S_IFREG
@@ -105,11 +91,12 @@ class Inode:
         self.number = number
         self.time_ps = time_ps
         self.source = source
+        # Its contents; None while they are those of the host's file at `source`.
         self.data: bytearray | None = bytearray() if source is None else None
-        self.named = True
-        self.changed = source is None
-        self.mode: int | None = None
-        self.opened: dict[int, int] = {}
+        self.named = True  # whether a path refers to it
+        self.changed = source is None  # whether it differs from the host's file at its path
+        self.mode: int | None = None  # None unless the program has set it
+        self.opened: dict[int, int] = {}  # how often each rank has it open
 
 
 Entry = Inode | Folder | SymbolicLink | Gone
@@ -134,22 +121,12 @@ def _spread(held: bytearray, starts: Integers, sizes: Integers, data: bytes) -> 
 class Overlay:
     """A tree of files.
 
-    Parameters
-    ----------
-    base : Base
-        The files below the overlay.
-    epoch_s : int
-        The file time that corresponds to virtual time zero.
-
-    Attributes
-    ----------
-    now_ps : int
-        The virtual time of the current operation.
+    `base` has the files below the overlay. `epoch_s` is the file time that corresponds to virtual time zero.
     """
 
     def __init__(self, base: Base, *, epoch_s: int = 0) -> None:
         self.base = base
-        self.now_ps = 0
+        self.now_ps = 0  # the virtual time of the current operation
         self._epoch_ps = epoch_s * 10**12
         self._entries: dict[str, Entry] = {}
         self._below: dict[str, dict[str, None]] = {}  # the names with entries in each folder
@@ -161,14 +138,8 @@ class Overlay:
     def resolve(self, path: str, *, follow: bool = True, strict: bool = True) -> str:
         """Return a path without links and dots.
 
-        Parameters
-        ----------
-        path : str
-            An absolute path.
-        follow : bool
-            Whether to follow a link at its end.
-        strict : bool
-            Whether ``..`` is valid only in an existing directory.
+        The path must be absolute. `follow` says whether to follow a link at its end, and `strict` whether ``..`` is
+        valid only in an existing directory.
         """
         todo, place, links = path.split("/")[::-1], "", 0
         while todo:

@@ -22,23 +22,13 @@ from .overlay import Overlay
 
 
 class StorageRequest(NamedTuple):
-    """A rank's call of an overlay method, with its arguments.
-
-    Attributes
-    ----------
-    rank : int
-        The requesting rank.
-    key : int
-        The event key of the request; all resulting events have the same.
-    kind : str
-        The method's name.
-    arguments : tuple
-        Its arguments.
-    """
+    """A rank's call of an overlay method, with its arguments."""
 
     rank: int
     key: int
+    """The event key of the request; all resulting events have the same."""
     kind: str
+    """The method's name."""
     arguments: tuple[Any, ...]
 
 
@@ -55,30 +45,16 @@ _WRITING = ("write", "scatter")
 
 
 class Server:
-    """One server and its tree of files.
-
-    Parameters
-    ----------
-    overlay : Overlay
-        The files.
-    latency_ps : int
-        The time of each request in addition to its bytes.
-    ps_per_byte : Fraction
-        The time per byte; 0 for infinite bandwidth.
-    later : callable
-        ``later(time_ps, request)`` schedules a call of `transferred` at that time.
-    reply : callable
-        ``reply(time_ps, request, answer)`` delivers the reply to the rank at that time.
-    """
+    """One server and its tree of files."""
 
     def __init__(
         self,
         overlay: Overlay,
         *,
-        latency_ps: int,
-        ps_per_byte: Fraction,
-        later: Callable[[int, StorageRequest], None],
-        reply: Callable[[int, StorageRequest, StorageAnswer], None],
+        latency_ps: int,  # the time of each request in addition to its bytes
+        ps_per_byte: Fraction,  # 0 for infinite bandwidth
+        later: Callable[[int, StorageRequest], None],  # schedules a call of `transferred` at a time in ps
+        reply: Callable[[int, StorageRequest, StorageAnswer], None],  # delivers the reply to the rank at a time in ps
     ) -> None:
         self.overlay = overlay
         self._latency_ps = latency_ps

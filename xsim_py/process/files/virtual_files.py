@@ -153,29 +153,15 @@ class _Replica:
 
 
 class VirtualFiles:
-    """The files of one run, in this process.
-
-    Parameters
-    ----------
-    spec : StorageSpec
-        The section of the machine's description.
-    node_of : sequence of int
-        The node of each rank.
-
-    Attributes
-    ----------
-    block_bytes : int
-        The buffer of an open file.
-    counts : dict of int to list of int
-        For each rank of this process that has used the storage: requests, bytes read, bytes written, and picoseconds.
-    """
+    """The files of one run, in this process."""
 
     def __init__(self, spec: StorageSpec, *, node_of: Sequence[int]) -> None:
         self._spec = spec
-        self._node_of = node_of
+        self._node_of = node_of  # by rank
         self._host = HostFiles()
         self._replicas: dict[int, _Replica] = {}
-        self.block_bytes = spec.block_bytes
+        self.block_bytes = spec.block_bytes  # the buffer of an open file
+        # For each rank of this process that has used the storage: requests, bytes read, bytes written, and picoseconds.
         self.counts: dict[int, list[int]] = {}
         self._start = _folder(os.getcwd())
         paths = None if spec.path is None else (os.path.join(self._start, path) for path in spec.path)
@@ -288,19 +274,8 @@ def storage() -> VirtualFiles:
 def request(kind: str, *arguments: Any, name: str = "", server: int | None = None) -> Any:
     """Have the storage perform an operation for the running fiber, which waits for it.
 
-    Parameters
-    ----------
-    kind, *arguments
-        A method of `overlay.Overlay`, and its arguments.
-    name : str
-        The file, for reports.
-    server : int, optional
-        The number of the server; default: that of the running rank.
-
-    Raises
-    ------
-    OSError
-        Raised by the method.
+    `kind` is a method of `overlay.Overlay`, followed by its arguments; an `OSError` that it raises is raised here.
+    `name` is the file, for reports. `server` is by default that of the running rank.
     """
     files, fiber = storage(), current.running()
     rank = fiber.rank

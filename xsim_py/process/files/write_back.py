@@ -24,20 +24,9 @@ _SYNCS_AT_ONCE = 16  # a disk syncs many files in the time of one
 def write_back(changes: Sequence[tuple[str, Entry]]) -> list[str]:
     """Apply changes to the host's files.
 
-    Parameters
-    ----------
-    changes : sequence of str and Entry
-        The new entry of each absolute path, none of whose directories is a symbolic link.
-
-    Returns
-    -------
-    list of str
-        A sentence about each failure and each file left unchanged because of it.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        Ctrl-C; no file has changed.
+    `changes` has the new entry of each absolute path, none of whose directories is a symbolic link. The result has a
+    sentence about each failure and each file left unchanged because of it. If Ctrl-C raises `KeyboardInterrupt`, no
+    file has changed.
     """
     changes = sorted(changes, key=lambda change: change[0])
     gone = [place for place, entry in changes if isinstance(entry, Gone)]

@@ -48,33 +48,19 @@ _line_numbers = partial(count, 1)
 
 
 class Output:
-    """The unwritten lines of one shard; shard 0's gathers those of all and writes them.
-
-    Parameters
-    ----------
-    sinks : (stdout, stderr)
-        Where shard 0 writes; None elsewhere.
-    label : bool
-        Put ``[rank]`` in front of each line.
-    control : Control
-        Stops the run when no more can be written or kept, such as when the reader of a pipe has exited; `error` has the
-        reason.
-    spill : Spill
-        Holds lines that do not fit into memory.
-    equal_tracebacks : EqualTracebacks
-        The tracebacks that wait for equal ones.
-    """
+    """The unwritten lines of one shard; shard 0's gathers those of all and writes them."""
 
     def __init__(
         self,
-        sinks: tuple[TextIO, ...] | None,
+        sinks: tuple[TextIO, ...] | None,  # (stdout, stderr), to which shard 0 writes; None elsewhere
         *,
-        label: bool,
+        label: bool,  # put ``[rank]`` in front of each line
+        # Stops the run when no more can be written or kept, such as when the reader of a pipe has exited.
         control: Control,
-        spill: Spill,
-        equal_tracebacks: EqualTracebacks,
+        spill: Spill,  # holds lines that do not fit into memory
+        equal_tracebacks: EqualTracebacks,  # the tracebacks that wait for equal ones
     ) -> None:
-        self.error: OSError | None = None
+        self.error: OSError | None = None  # the reason for which `control` has stopped the run
         self._lines: list[Line] = []
         self._runs: list[SpilledRun] = []
         self._sinks = sinks

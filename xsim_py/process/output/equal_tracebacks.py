@@ -30,16 +30,10 @@ class _Group(NamedTuple):
 
 
 class EqualTracebacks:
-    """The tracebacks that wait for equal ones of other ranks.
-
-    Parameters
-    ----------
-    within_ps : int
-        The maximum time between the first traceback and an equal one.
-    """
+    """The tracebacks that wait for equal ones of other ranks."""
 
     def __init__(self, within_ps: int) -> None:
-        self._within_ps = within_ps
+        self._within_ps = within_ps  # the maximum time between the first traceback and an equal one
         self._groups: dict[str, _Group] = {}  # in the order of their first tracebacks
         self._last: dict[int, _Group] = {}  # by rank
 

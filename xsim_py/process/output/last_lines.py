@@ -31,12 +31,7 @@ def memory_for(processes: int, descriptor: int = -1) -> mmap.mmap:
 class Journal:
     """A record of the output of a process's ranks during one window.
 
-    Parameters
-    ----------
-    memory : mmap
-        Allocated by `memory_for`.
-    number : int
-        That of the process.
+    `memory` is allocated by `memory_for`, and `number` is that of the process.
     """
 
     def __init__(self, memory: mmap.mmap, number: int) -> None:

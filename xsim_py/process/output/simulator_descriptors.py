@@ -24,10 +24,7 @@ _FAR_UP: Final = (700, 200, max(_STANDARD) + 1)
 def high_number(number: int) -> int:
     """Duplicate a descriptor to a high number, which programs hardly ever use; return that number.
 
-    Raises
-    ------
-    OSError
-        The descriptor is not open, or too many are.
+    Raises an `OSError` if the descriptor is not open, or too many are.
     """
     *high, lowest = _FAR_UP
     for least in high:

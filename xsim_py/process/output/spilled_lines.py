@@ -49,10 +49,7 @@ class Spill:
     def keep(self, lines: Sequence[Line]) -> SpilledRun:
         """Store sorted lines in the file; return them as a run.
 
-        Raises
-        ------
-        OSError
-            No more room, by the limit or on the disk.
+        Raises an `OSError` if there is no more room, by the limit or on the disk.
         """
         return SpilledRun(self, [(block[0][:3], self.put(pickle.dumps(block, -1))) for block in _blocks(lines)])
 

@@ -50,32 +50,15 @@ class App(NamedTuple):
 class Apps:
     """Several programs, each for some ranks of one COMM_WORLD, with the interface of `Program`.
 
-    Parameters
-    ----------
-    apps : sequence of App
-        The programs, in rank order.
-
-    Attributes
-    ----------
-    firsts : tuple of int
-        First rank of each program.
-    start : str
-        The directory in which the job starts.
-    programs : list of Program
-        The loaded programs.
-
-    Raises
-    ------
-    ConfigError
-        A program cannot be found, read or compiled.
+    The programs are in rank order. Raises a `ConfigError` if one cannot be found, read or compiled.
     """
 
     namespace: dict[str, Any] | None = None
     is_watched = True  # see `Program`
 
     def __init__(self, apps: Sequence[App]) -> None:
-        self.start = os.getcwd()
-        self.firsts = tuple(accumulate((app.ranks for app in apps[:-1]), initial=0))
+        self.start = os.getcwd()  # the directory in which the job starts
+        self.firsts = tuple(accumulate((app.ranks for app in apps[:-1]), initial=0))  # first rank of each
         self.programs = [app.load() for app in apps]
         self._environments = [app.env for app in apps]
         self.name = " : ".join(program.name for program in self.programs)

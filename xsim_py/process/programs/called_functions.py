@@ -28,18 +28,12 @@ _CALLS = (partial, MethodType)  # their contents are examined
 
 
 class FoundInRanks:
-    """A program that looks up in each rank what it calls of the rank's private modules.
-
-    Attributes
-    ----------
-    home : Path
-        The modules below this directory are private.
-    again : bool
-        Whether ranks import modules from where the host imported them; otherwise they search for them again.
-    """
+    """A program that looks up in each rank what it calls of the rank's private modules."""
 
     home: Path
+    """The modules below this directory are private."""
     again: bool = True
+    """Whether ranks import modules from where the host imported them; otherwise they search for them again."""
 
     def hand_over(self, is_private: Callable[[str], bool]) -> None:
         """Save objects of which ranks get copies; afterwards private modules are those of ranks."""
@@ -101,12 +95,7 @@ class Copy:
 def copy_of(thing: Any, is_private: Callable[[str], bool]) -> Copy | None:
     """Return a `Copy` of an object that involves private modules; None if it does not, or cannot be copied.
 
-    Parameters
-    ----------
-    thing : object
-        Any object.
-    is_private : callable
-        Returns whether a module of this name is private.
+    `is_private` takes a module's name.
     """
     file = io.BytesIO()
     search = _Search(file, is_private)
@@ -120,10 +109,7 @@ def copy_of(thing: Any, is_private: Callable[[str], bool]) -> Copy | None:
 def restore_copies(result: Any) -> None:
     """Replace copies among the returned values by objects of the host's own classes.
 
-    Raises
-    ------
-    XsimError
-        A value's class cannot be imported by the host.
+    Raises an `XsimError` if the host cannot import a value's class.
     """
     values = [] if result is None else result.values
     for rank, value in enumerate(values):
@@ -137,17 +123,8 @@ def restore_copies(result: Any) -> None:
 def pack(parts: Iterable[Any], leaves: str) -> None:
     """Pickle the values returned by a function on each rank before they leave the rank's process.
 
-    Parameters
-    ----------
-    parts : iterable
-        Each has ``values``, from rank ``first`` on.
-    leaves : str
-        The option by which the user put ranks into several processes; if empty, values are not pickled.
-
-    Raises
-    ------
-    ConfigError
-        A value cannot be pickled.
+    Each of the parts has ``values``, from rank ``first`` on. `leaves` is the option by which the user put ranks into
+    several processes; if it is empty, values are not pickled. Raises a `ConfigError` if a value cannot be pickled.
     """
     _through(dumps, parts, leaves)
 

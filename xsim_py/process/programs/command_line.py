@@ -20,20 +20,14 @@ _KINDS = {"c": "code", "m": "module"}
 
 
 class Called(NamedTuple):
-    """An interpreter's command line: the program, its arguments, and the options.
-
-    Attributes
-    ----------
-    kind, target, args : str, str, list of str
-        As in `Program`; kind ``stdin`` is a program read from standard input.
-    options : list of str
-        Those of the interpreter, each as one word with its value: ``["-u", "-Werror"]``.
-    """
+    """An interpreter's command line: the program, its arguments, and the options."""
 
     kind: str
+    """As in `Program`, like `target` and `args`; ``stdin`` is a program read from standard input."""
     target: str
     args: list[str]
     options: list[str]
+    """Those of the interpreter, each as one word with its value: ``["-u", "-Werror"]``."""
 
 
 def program_of(
@@ -41,23 +35,10 @@ def program_of(
 ) -> Program:
     """Return the program that a command starts.
 
-    Parameters
-    ----------
-    command : str
-        The interpreter, or a file that is a Python program by its name or by its first line.
-    args : sequence of str
-        Of an interpreter: its options, the script, ``-m`` or ``-c``, and the program's own arguments.
-    start : str
-        The directory in which it starts.
-    path : sequence of str
-        Where to look for a command, in addition to `start`.
-    stdin : bytes, optional
-        The program to run if the interpreter's arguments name none.
-
-    Raises
-    ------
-    ConfigError
-        No such program exists, or it is not Python.
+    `command` is the interpreter, or a file that is a Python program by its name or by its first line. The arguments of
+    an interpreter are its options, the script, ``-m`` or ``-c``, and the program's own arguments; if they name no
+    program, it is `stdin`. The program starts in the directory `start`; a command is looked for there and in those
+    of `path`. Raises a `ConfigError` if no such program exists, or it is not Python.
     """
     if is_interpreter(command):
         called = how_called(args)

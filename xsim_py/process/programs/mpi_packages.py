@@ -66,13 +66,7 @@ _speaking: dict[str, bool] = {}  # by metadata file
 
 
 def imports_mpi(spec: ModuleSpec) -> bool:
-    """Return True if the imports of an installed top-level package or module make it private to each rank.
-
-    Parameters
-    ----------
-    spec : ModuleSpec
-        As a finder has found it.
-    """
+    """Return True if the imports of an installed top-level package or module make it private to each rank."""
     return reason(spec) is not None
 
 
@@ -189,19 +183,9 @@ def with_packages(
 ) -> MachineSpec:
     """Return a machine with added private and shared packages.
 
-    Parameters
-    ----------
-    spec : MachineSpec
-        The machine.
-    private, share : collection of str
-        The packages of which each rank has private modules, and those that all ranks share.
-    programs : collection of Program
-        The programs of ranks, with their private packages.
-
-    Raises
-    ------
-    ConfigError
-        A package does not exist, or is given as both, or belongs to Python or to the simulator and cannot be private.
+    `private` are packages of which each rank has private modules, and `share` those that all ranks share. Private
+    packages of the ranks' `programs` are known, too. Raises a `ConfigError` if a package does not exist, or is given as
+    both, or belongs to Python or to the simulator and cannot be private.
     """
     process = ProcessSpec(
         private=tuple(sorted({*spec.process.private, *private})), share=tuple(sorted({*spec.process.share, *share}))

@@ -23,16 +23,8 @@ _MOST_FILES = 200
 def preload(source: bytes | str, package: str, path: Sequence[str], is_shared: Callable[[str], bool]) -> None:
     """Import the shared modules that a program imports first; failing imports are left to the ranks.
 
-    Parameters
-    ----------
-    source : bytes or str
-        Of the program.
-    package : str
-        The package that it is in, if any.
-    path : sequence of str
-        Where it looks for modules.
-    is_shared : callable
-        Takes an installed module's name; returns whether all ranks of a process share it.
+    `package` is the one that the program is in, if any, and `path` is where it looks for modules. `is_shared` takes an
+    installed module's name; it returns whether all ranks of a process share it.
     """
     sources = [(source, package)]
     seen = set(sys.modules)

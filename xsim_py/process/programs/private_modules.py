@@ -60,24 +60,15 @@ class PrivateModules(MetaPathFinder):
     Private modules are the program's own: those in its directory, those in directories that it has itself added to
     ``sys.path``, and those found by its own finders; but not modules installed there, because a virtual environment
     may be in the program's directory. Installed packages that import mpi4py are private, too (see `mpi_packages`).
-
-    Parameters
-    ----------
-    folders : collection of Path
-        Of the program, or of several programs.
-    packages : collection of str
-        Modules in shared packages of which each rank has its own copy nevertheless.
-    private, shared : collection of str
-        Packages that are explicitly private or shared; ``all-imported`` means all that are pure Python.
     """
 
     def __init__(
         self,
-        folders: Collection[Path],
-        packages: Collection[str] = (),
+        folders: Collection[Path],  # of the program, or of several programs
+        packages: Collection[str] = (),  # modules in shared packages of which each rank has its own copy nevertheless
         *,
-        private: Collection[str] = (),
-        shared: Collection[str] = (),
+        private: Collection[str] = (),  # explicitly private packages; ``all-imported`` means all that are pure Python
+        shared: Collection[str] = (),  # explicitly shared packages
     ) -> None:
         self._known: dict[str, ModuleSpec] = {}
         self.beside_mpi = False
@@ -137,11 +128,8 @@ class PrivateModules(MetaPathFinder):
     def unload(self, *, again: bool) -> dict[str, ModuleType]:
         """Remove private modules that were imported outside the run from ``sys.modules``.
 
-        Parameters
-        ----------
-        again : bool
-            Whether ranks import them from the same location, as for a function in one of them; otherwise they search
-            for them as every process does.
+        With `again`, ranks import them from the same location, as for a function in one of them; otherwise they search
+        for them as every process does.
         """
         packages = _packages()
         tops = [name for name in packages if name in _modules and self.is_private(name, _modules[name])]
@@ -188,24 +176,10 @@ def separate(
     patches: Patches,
     programs: Sequence[Program],
     process: ProcessSpec,
-    packages: Collection[str],
-    beside_mpi: bool = False,
+    packages: Collection[str],  # see `PrivateModules`
+    beside_mpi: bool = False,  # whether the host has imported a real mpi4py, to which its other modules may refer
 ) -> None:
-    """Give each rank its own modules for the duration of a run, without those imported before it.
-
-    Parameters
-    ----------
-    patches : Patches
-        Records the originals to restore.
-    programs : sequence of Program
-        The programs of ranks.
-    process : ProcessSpec
-        The packages that are private and shared.
-    packages : collection of str
-        See `PrivateModules`.
-    beside_mpi : bool
-        Whether the host has imported a real mpi4py, to which its other modules may refer.
-    """
+    """Give each rank its own modules for the duration of a run, without those imported before it."""
     import_locks.install(patches)
     registrations.install(patches)
     folders = {program.home for program in programs if program.home is not None}

@@ -42,29 +42,11 @@ _modules = sys.modules  # during a run, attributes of `sys` are slow
 class Program:
     """The simulated program, which every rank runs.
 
-    Parameters
-    ----------
-    target : path, module name, Python text or callable
-        As specified by `kind`.
-    kind : str
-        ``script``, ``module`` (as ``python -m``), ``code`` (as ``python -c``), ``stdin`` (as ``python -``: text for the
-        first rank only, because a launcher forwards standard input to that one) or ``callable``.
-    args : sequence of str
-        ``sys.argv[1:]`` of each rank; the arguments of a callable.
-    start : str, optional
-        The directory in which it starts; default: that of the simulator.
-
-    Attributes
-    ----------
-    folder : Path or None
-        The first directory of a script's module search path.
-    home : Path or None
-        The same, or where the module of a function was found.
-
-    Raises
-    ------
-    ConfigError
-        The program cannot be found, read or compiled.
+    The kinds of `target` are ``script``, ``module`` (as ``python -m``), ``code`` (as ``python -c``), ``stdin`` (as
+    ``python -``: text for the first rank only, because a launcher forwards standard input to that one) and
+    ``callable``. `args` are ``sys.argv[1:]`` of each rank, or the arguments of a callable. The program starts in the
+    directory `start`; default: that of the simulator. Raises a `ConfigError` if the program cannot be found, read or
+    compiled.
     """
 
     firsts: Sequence[int] = (0,)  # see `Apps`
@@ -73,8 +55,8 @@ class Program:
         self.kind = kind
         self._target = target
         self.args = list(args)
-        self.folder: Path | None = None
-        self.home: Path | None = None
+        self.folder: Path | None = None  # the first directory of a script's module search path
+        self.home: Path | None = None  # the same, or where the module of a function was found
         self.file: str | None = None
         self.start = _current_folder() if start is None else start
         self._search: list[str] = sys.__dict__["path"]  # not a rank's

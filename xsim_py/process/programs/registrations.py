@@ -60,22 +60,10 @@ def _forget() -> None:
 def execute(
     module: ModuleType,
     loader: SourceFileLoader,
-    run: Callable[[ModuleType], None],
-    made_for: Callable[[Rank, CodeType], CodeType],
+    run: Callable[[ModuleType], None],  # executes it as usual
+    made_for: Callable[[Rank, CodeType], CodeType],  # returns the code that a rank executes
 ) -> None:
-    """Execute a private module for the running rank.
-
-    Parameters
-    ----------
-    module : module
-        The new module.
-    loader : SourceFileLoader
-        Has its file.
-    run : callable
-        Executes it as usual.
-    made_for : callable
-        Returns the code that a rank executes.
-    """
+    """Execute a private module for the running rank."""
     rank, file = current.rank(), loader.path
     before, key = vars(module).copy(), rank.key
     if file not in _guarded or _first[file] == rank.number:

@@ -16,21 +16,14 @@ _MADE_BY = ("__new__", "__init__")
 
 
 class Imports(NamedTuple):
-    """The packages that a module's code imports, by their top-level names.
-
-    Attributes
-    ----------
-    running : set of str
-        Imported by the import of the module itself.
-    kept : set of str
-        Imported by functions that are called later and set globals of the module.
-    later : set of str
-        Imported by all other functions.
-    """
+    """The packages that a module's code imports, by their top-level names."""
 
     running: set[str]
+    """Imported by the import of the module itself."""
     kept: set[str]
+    """Imported by functions that are called later and set globals of the module."""
     later: set[str]
+    """Imported by all other functions."""
 
 
 def read(text: bytes) -> Imports:

@@ -36,23 +36,14 @@ _ATTRIBUTE = re.compile(rf"{_NOT_OWN}\b(?=(\w+)\.(\w+){_ASSIGNED})")
 class ProgramLines:
     """The first line of a program that changes each name of packages, found in one pass through its files.
 
-    Parameters
-    ----------
-    files : iterable of str
-        The program's files, then those of private packages, of which the first `_MOST_LINES` lines are read.
-    is_stopped : callable
-        Returns whether the run is stopping.
-
-    Attributes
-    ----------
-    unread : int
-        The number of unread lines of private packages.
+    `files` are the program's files and those of private packages, of which the first `_MOST_LINES` lines are read.
+    `is_stopped` returns whether the run is stopping.
     """
 
     def __init__(self, files: Iterable[str], is_stopped: Callable[[], bool]) -> None:
         self._whole: dict[str, Line] = {}
         self._attributes: dict[tuple[str, str], Line] = {}
-        left, self.unread = _MOST_LINES, 0
+        left, self.unread = _MOST_LINES, 0  # of private packages: the lines left to read, and the number of unread ones
         for file in sorted(files, key=of_program, reverse=True):
             lines = linecache.getlines(file)
             if not of_program(file):
@@ -78,14 +69,8 @@ class ProgramLines:
     def find(self, owner: str, name: str, *, as_one: bool) -> Line | None:
         """Return the first line that changes a name; None if no line seems to.
 
-        Parameters
-        ----------
-        owner : str
-            The class that has the attribute; empty for a module, which may have any name there.
-        name : str
-            Without its owner.
-        as_one : bool
-            Whether it is a container or an object of which a part has changed.
+        `owner` is the class that has the attribute; it is empty for a module, which may have any name there. `as_one`
+        says whether the name refers to a container or an object of which a part has changed.
         """
         return self._whole.get(name) if as_one else self._attributes.get((owner, name))
 
@@ -112,12 +97,7 @@ def _lines_in_package(name: str, lines: Iterable[str]) -> Iterable[tuple[int, st
 def flags(candidates: Mapping[str, Flag], files: Iterable[str]) -> set[str]:
     """Return the candidates that every line changing them sets to their current value as a literal.
 
-    Parameters
-    ----------
-    candidates : mapping of str to Flag
-        The names.
-    files : iterable of str
-        Those of all modules; one that does not mention a module is ignored.
+    `files` are those of all modules; one that does not mention a module is ignored.
     """
     changing: dict[str, list[str]] = {key: [] for key in candidates}
     words = {word for flag in candidates.values() for word in _words_of(flag)}

@@ -44,26 +44,17 @@ _LONGEST_SLEEP_S = 2**63 / 10**9  # as in CPython
 
 
 class Reads:
-    """A count of one rank's clock readings while nothing else happened.
-
-    Attributes
-    ----------
-    clock_ps, count : int
-        The time of the last reading, and the number of readings since anything else happened.
-    waits_at : tuple or None
-        Code and offset of the loop that waits for a time, if the last reading was made in one.
-    waited, since_ps : int
-        The number of consecutive readings by that loop, and the time of the first.
-    grown_ps : dict
-        For each file and line of such a loop, the time that its ticks added beyond the usual ones.
-    """
+    """A count of one rank's clock readings while nothing else happened."""
 
     __slots__ = ("clock_ps", "count", "grown_ps", "since_ps", "waited", "waits_at")
 
     def __init__(self) -> None:
-        self.clock_ps = self.since_ps = -1
+        self.clock_ps = self.since_ps = -1  # the times of the last reading, and of the first by the loop of `waits_at`
+        # The number of readings since anything else happened, and of consecutive ones by that loop.
         self.count = self.waited = 0
+        # Code and offset of the loop that waits for a time, if the last reading was made in one.
         self.waits_at: tuple[CodeType, int] | None = None
+        # For each file and line of such a loop, the time that its ticks added beyond the usual ones.
         self.grown_ps: dict[tuple[str, int], int] = {}
 
 

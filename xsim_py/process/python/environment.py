@@ -36,24 +36,14 @@ else:
 
 
 class _Environment:
-    """The environment of one rank.
-
-    Attributes
-    ----------
-    seen : dict
-        The contents of ``os.environ``.
-    inherited : dict
-        The contents of C's environment; they differ only if a program calls `os.putenv` itself.
-    array : ctypes array
-        `inherited` in C's format.
-    """
+    """The environment of one rank."""
 
     __slots__ = ("array", "inherited", "seen")
 
     def __init__(self, seen: dict[bytes, bytes], array: Any) -> None:
-        self.seen = seen
-        self.inherited = dict(seen)
-        self.array = array
+        self.seen = seen  # the contents of ``os.environ``
+        self.inherited = dict(seen)  # those of C's environment; they differ only if a program calls `os.putenv` itself
+        self.array = array  # `inherited` in C's format
 
     def renew(self) -> None:
         """Rebuild the array."""

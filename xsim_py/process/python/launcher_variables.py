@@ -18,23 +18,13 @@ if TYPE_CHECKING:
 
 
 class _Environment(MutableMapping[bytes, bytes]):
-    """The simulator's environment, in which each rank sees its launcher's variables instead of real ones.
-
-    Parameters
-    ----------
-    real : mapping
-        The simulator's.
-    names : collection of bytes
-        The variables that a launcher sets.
-    values : callable
-        Returns the values for a rank, by these names.
-    """
+    """The simulator's environment, in which each rank sees its launcher's variables instead of real ones."""
 
     def __init__(
         self,
-        real: MutableMapping[bytes, bytes],
-        names: Collection[bytes],
-        values: Callable[[Rank], dict[bytes, bytes]],
+        real: MutableMapping[bytes, bytes],  # the simulator's
+        names: Collection[bytes],  # the variables that a launcher sets
+        values: Callable[[Rank], dict[bytes, bytes]],  # returns the values for a rank, by these names
     ) -> None:
         self._real = real
         self._names = names

@@ -38,24 +38,14 @@ def _real(lock: Any) -> Any:
 
 
 class _LockState:
-    """The state of a lock in one process: its owner and its queue.
-
-    Attributes
-    ----------
-    owner : Fiber or None
-        The fiber that holds it, or held it last.
-    depth : int
-        The number of acquisitions not yet released.
-    free_ps : int
-        When it was last released.
-    """
+    """The state of a lock in one process: its owner and its queue."""
 
     __slots__ = ("depth", "free_ps", "line", "owner")
 
     def __init__(self) -> None:
-        self.depth = 0
-        self.free_ps = 0
-        self.owner: Fiber | None = None
+        self.depth = 0  # the number of acquisitions not yet released
+        self.free_ps = 0  # when it was last released
+        self.owner: Fiber | None = None  # the fiber that holds it, or held it last
         self.line: deque[QueuedFiber] = deque()
 
 

@@ -166,19 +166,8 @@ def install(patches: Patches, memory_bytes: int, node_of: Sequence[int]) -> None
     The ranks of a node have equal parts of its memory, as under a launcher that binds them, so a rank's limit does not
     depend on the allocations of others. A spawned rank has a part of the same size.
 
-    Parameters
-    ----------
-    patches : Patches
-        Records the originals to restore.
-    memory_bytes : int
-        The memory of a node.
-    node_of : sequence of int
-        The node of each rank.
-
-    Raises
-    ------
-    XsimError
-        This numpy has a different allocator.
+    `memory_bytes` is the memory of a node, and `node_of` has the node of each rank. Raises an `XsimError` if this numpy
+    has a different allocator.
     """
     real = _handler().allocator
     counting = _CountingAllocator(real, memory_bytes, node_of)

@@ -45,17 +45,11 @@ def _settings(rank: Rank) -> dict[Any, Any]:
 
 
 class _PrivateSetting:
-    """An attribute of a logger, or of the manager, with a separate value in each rank.
-
-    Parameters
-    ----------
-    usual : object
-        The class attribute of this name, if any.
-    """
+    """An attribute of a logger, or of the manager, with a separate value in each rank."""
 
     def __init__(self, name: str, usual: Any = _NOTHING) -> None:
         self.name = name
-        self.usual = usual
+        self.usual = usual  # the class attribute of this name, if any
 
     def __get__(self, logger: Any, owner: Any = None) -> Any:
         if logger is None:
@@ -142,19 +136,11 @@ def _set_attribute(self: Any, name: str, value: Any) -> None:
 
 
 class _Loggers(MutableMapping[str, Any]):
-    """The loggers by name, as a rank sees them: those from before the run and those it has requested itself.
-
-    Attributes
-    ----------
-    shared : dict
-        Those of all ranks.
-    of_ranks : set of str
-        The names among them that exist only because some rank has requested them.
-    """
+    """The loggers by name, as a rank sees them: those from before the run and those it has requested itself."""
 
     def __init__(self, shared: dict[str, Any]) -> None:
         self.shared = shared
-        self.of_ranks: set[str] = set()
+        self.of_ranks: set[str] = set()  # the names in `shared` that exist only because some rank has requested them
 
     def of_rank(self) -> dict[str, Any]:
         """Return the loggers that the running rank has requested; None marks one that it has deleted."""

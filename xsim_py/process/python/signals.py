@@ -173,10 +173,7 @@ PATCHED: Table = (
 def install(patches: Patches, leave: Callable[[int, str], Any]) -> None:
     """Replace the functions about signals for the duration of a run.
 
-    Parameters
-    ----------
-    leave : callable
-        Ends the running rank with a status and a message.
+    `leave` ends the running rank with a status and a message.
     """
     global _leave
     _leave = leave

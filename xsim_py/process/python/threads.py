@@ -49,26 +49,17 @@ _real: Any = SimpleNamespace(**vars(_thread))  # which importlib continues to us
 
 
 class ThreadHandle:
-    """A thread of a rank in the simulator; also what Python 3.13 calls a thread handle.
-
-    Attributes
-    ----------
-    thread : Thread or None
-        None for a thread that was started without an object and has not asked for it.
-    joiners : deque
-        The fibers that wait for its end.
-    attributes : WeakKeyDictionary
-        Of objects whose attributes differ in each thread; see `thread_locals`.
-    """
+    """A thread of a rank in the simulator; also what Python 3.13 calls a thread handle."""
 
     __slots__ = ("attributes", "done", "ident", "joiners", "rank", "thread")
 
     def __init__(self, rank: Rank, ident: int, thread: Any) -> None:
         self.rank = rank
         self.ident = ident
-        self.thread = thread
+        self.thread = thread  # None for a thread that was started without an object and has not asked for it
         self.done = False
-        self.joiners: deque[QueuedFiber] = deque()
+        self.joiners: deque[QueuedFiber] = deque()  # the fibers that wait for its end
+        # Of objects whose attributes differ in each thread; see `thread_locals`.
         self.attributes: Tables = WeakKeyDictionary()
 
     def is_done(self) -> bool:
@@ -89,29 +80,18 @@ class ThreadHandle:
 
 
 class _Threads:
-    """The threads of one rank.
-
-    Attributes
-    ----------
-    main : ThreadHandle
-        That of the program's own thread.
-    alive : dict of Fiber to ThreadHandle
-        The others that have been started and have not ended.
-    names, pools, numbers : iterator
-        Count unnamed threads, unnamed pools, and all threads.
-    exits : list
-        The functions to call at the end of the process before it waits for its threads.
-    """
+    """The threads of one rank."""
 
     def __init__(self, rank: Rank) -> None:
         self.rank = rank
-        self.alive: dict[Fiber, ThreadHandle] = {}
-        self.names = itertools.count(1)
-        self.pools = itertools.count()
-        self.numbers = itertools.count(1)
+        self.alive: dict[Fiber, ThreadHandle] = {}  # those except `main` that have been started and have not ended
+        self.names = itertools.count(1)  # counts unnamed threads
+        self.pools = itertools.count()  # counts unnamed pools
+        self.numbers = itertools.count(1)  # counts all threads
+        # Functions to call at the end of the process before it waits for its threads.
         self.exits: list[Callable[[], object]] = []
         self._idents = itertools.count((rank.number + 1) << _IDENT_BITS)
-        self.main = self.handle(None)
+        self.main = self.handle(None)  # of the program's own thread
 
     def handle(self, thread: Any) -> ThreadHandle:
         """Create a handle."""

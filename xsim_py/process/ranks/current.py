@@ -52,10 +52,7 @@ def outside() -> Iterator[None]:
 def exclusive() -> Iterator[None]:
     """Let this thread simulate: only one run per process at a time, because a run patches shared objects.
 
-    Raises
-    ------
-    ConfigError
-        Another run is active.
+    Raises a `ConfigError` if another run is active.
     """
     global fiber, thread
     if here() is not None and fiber is not host:

@@ -85,10 +85,7 @@ def keep_all() -> None:
 def free(idle: Collection[greenlet]) -> None:
     """Free the kept objects without running any of their code; called by the hub while no rank runs.
 
-    Parameters
-    ----------
-    idle : collection of greenlet
-        Those that will run again.
+    The `idle` greenlets are those that will run again.
     """
     if not _kept:
         return

@@ -60,14 +60,8 @@ def _expose(name: str, array: Any) -> None:
 def flip_exposed(rank: Rank, name: str | None, bit: int | None, chance: Random) -> FlippedBit | None:
     """Flip a bit of an exposed array of a rank; return None if no array has such a bit.
 
-    Parameters
-    ----------
-    name
-        Name of the array; None: draw one of those that have the bit.
-    bit
-        Bit ``bit % 8`` of byte ``bit // 8``, elements in C order; None: draw one.
-    chance
-        Source of random numbers.
+    A `bit` is bit ``bit % 8`` of byte ``bit // 8``, elements in C order. If `name` is None, one of the arrays that have
+    the bit is drawn; if `bit` is None, it is drawn, too.
     """
     exposed = (rank.extra or {}).get(_EXPOSED, {})
     least = 1 if bit is None else bit // 8 + 1

@@ -71,28 +71,17 @@ _keeps_idle = False
 
 
 class Fiber:
-    """A greenlet of a rank, with its own view of the rank's virtual time.
-
-    Attributes
-    ----------
-    rank : Rank
-        The virtual rank that this fiber belongs to.
-    clock_ps : int
-        Its virtual time; never behind the kernel while it runs.
-    waiting : object or None
-        The reason why it is parked (anything with ``describe()``); None while it runs or is about to.
-    greenlet : greenlet or None
-        None before the start and after the end.
-    """
+    """A greenlet of a rank, with its own view of the rank's virtual time."""
 
     # There may be a million of these at a time, so they have no dictionary.
     __slots__ = ("clock_ps", "greenlet", "rank", "waiting")
 
     def __init__(self, rank: Rank, clock_ps: int) -> None:
         self.rank = rank
-        self.clock_ps = clock_ps
+        self.clock_ps = clock_ps  # its virtual time; never behind the kernel while it runs
+        # The reason why it is parked (anything with ``describe()``); None while it runs or is about to.
         self.waiting: Any = None
-        self.greenlet: greenlet | None = None
+        self.greenlet: greenlet | None = None  # None before the start and after the end
 
     def start(self, body: Callable[[Fiber], None]) -> None:
         """Run ``body(self)`` up to its first `park`; called by the simulator, never by a fiber.

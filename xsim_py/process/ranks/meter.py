@@ -60,27 +60,13 @@ def _meter(fiber: Fiber) -> _Meter:
 
 def install(
     patches: Patches,
-    owners: Iterable[type],
+    owners: Iterable[type],  # the classes whose methods are wrapped
     *,
-    recorder: StretchRecorder | None = None,
-    times: StretchTimes | None = None,
-    folders: Iterable[str] = (),
+    recorder: StretchRecorder | None = None,  # records the measured times
+    times: StretchTimes | None = None,  # to charge instead of the measured ones
+    folders: Iterable[str] = (),  # of the program, to which its file names are relative
 ) -> None:
-    """Charge for the computation between all calls of the simulator, for the duration of a run.
-
-    Parameters
-    ----------
-    patches : Patches
-        Records the originals to restore.
-    owners : iterable
-        The classes whose methods are wrapped.
-    recorder : StretchRecorder, optional
-        Records the measured times.
-    times : StretchTimes, optional
-        Times to charge instead of the measured ones.
-    folders : iterable of str
-        Directories of the program, to which its file names are relative.
-    """
+    """Charge for the computation between all calls of the simulator, for the duration of a run."""
     global _on, _recorder, _times, _folders
     _on, _recorder, _times, _folders = True, recorder, times, tuple(folders)
     patches.at_end(_stop)

@@ -12,15 +12,7 @@ _NONE: set[str] = set()  # stays empty
 
 
 class OwnModules(dict[str, ModuleType]):
-    """The private modules of a rank, by name; changed only by `put` and `drop`.
-
-    Attributes
-    ----------
-    history : int
-        Identifies the sequence of names added and removed; equal histories mean equal names.
-    gone : set of str
-        The names of shared modules that this rank has removed from ``sys.modules``.
-    """
+    """The private modules of a rank, by name; changed only by `put` and `drop`."""
 
     __slots__ = ("gone", "history")
 
@@ -28,8 +20,8 @@ class OwnModules(dict[str, ModuleType]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.history = 0
-        self.gone: set[str] = _NONE
+        self.history = 0  # identifies the sequence of names added and removed; equal histories mean equal names
+        self.gone: set[str] = _NONE  # the names of shared modules that this rank has removed from ``sys.modules``
 
     def put(self, name: str, module: ModuleType) -> None:
         """Add or replace a module."""

@@ -87,15 +87,10 @@ def _add_layers(number: int) -> None:
 
 
 class Patches:
-    """Attributes that are replaced now and restored at the end, last first.
-
-    Attributes
-    ----------
-    latest : Patches
-        Those of the current run, for replacements made when first needed.
-    """
+    """Attributes that are replaced now and restored at the end, last first."""
 
     latest: ClassVar[Patches]
+    """Those of the current run, for replacements made when first needed."""
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], object]] = []

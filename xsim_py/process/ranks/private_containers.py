@@ -77,16 +77,9 @@ def _class(kind: Any) -> type[_OfEachRank]:
 def of_each_rank(key: str, shared: Any, *, empty: bool = False, begin: Callable[[], object] = lambda: None) -> Any:
     """Return a stand-in for `shared` that in each rank refers to the rank's own copy.
 
-    Parameters
-    ----------
-    key : str
-        The name under which a rank keeps its copy, from its first change on.
-    shared : collection
-        The collection used outside of ranks; it has a method ``copy``.
-    empty : bool
-        Whether the rank's collection starts empty rather than as a copy.
-    begin : callable
-        Called in a rank before its first change.
+    A rank keeps its copy under the name `key`, from its first change on; `begin` is called in it before. The collection
+    `shared`, used outside of ranks, has a method ``copy``; with `empty`, the rank's collection starts empty rather than
+    as a copy.
     """
     kind: Any = type(shared)
     return _class(kind)(key, shared, kind() if empty else shared, begin)

@@ -32,23 +32,16 @@ MISSING: Any = object()
 
 
 class Setting(NamedTuple):
-    """How to read and set one piece of process state.
-
-    Attributes
-    ----------
-    passes : bool
-        Whether it is often set only temporarily: once it has the shared value again, the rank's entry is dropped.
-    keep : callable or None
-        Returns the value to keep at a switch to another rank, given the one kept before; None: the result of `get`.
-    drop : callable or None
-        Called with the kept value once it will not be set again.
-    """
+    """How to read and set one piece of process state."""
 
     get: Callable[[], Any]
     set: Callable[[Any], object]
     passes: bool = False
+    """Whether it is often set only temporarily: once it has the shared value again, the rank's entry is dropped."""
     keep: Callable[[Any], Any] | None = None
+    """Returns the value to keep at a switch to another rank, given the one kept before; None: the result of `get`."""
     drop: Callable[[Any], object] | None = None
+    """Called with the kept value once it will not be set again."""
 
 
 _settings: dict[str, Setting] = {}

@@ -26,32 +26,18 @@ class Processor:
 
     Noise adds to each piece of computation and never shortens it. A draw depends on the rank and the number of pieces
     it has computed before, not on a common sequence, so it is the same for any number of shards.
-
-    Parameters
-    ----------
-    spec : ComputeSpec
-        The section ``compute`` of the machine.
-    seed : int
-        Of the run.
-    places : Machine
-        The placement of ranks.
-
-    Attributes
-    ----------
-    complaints : set of str
-        Warnings to print at the end.
     """
 
     def __init__(self, spec: ComputeSpec, *, seed: int, places: Machine) -> None:
         self.speed = spec.speed
-        self._places = places
+        self._places = places  # the placement of ranks
         self._speeds = spec.speeds or ()
         self._cores: dict[tuple[int, int], SharedCore] = {}
         node_of = places.node_of
         self._noise = None if spec.noise is None else _Noise(spec.noise, seed, node_of)
         self._ps_per_flop = None if spec.flops is None else PS_PER_S / Fraction(spec.flops)
         self._ps_per_byte = spec.ps_per_byte
-        self.complaints: set[str] = set()
+        self.complaints: set[str] = set()  # warnings to print at the end
 
     def update_nodes(self, node_of: Sequence[int]) -> None:
         """Use the node numbers of a run with more ranks."""

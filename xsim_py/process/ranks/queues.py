@@ -22,15 +22,7 @@ _TICK_PS = 100_000
 
 
 class QueuedFiber(Parked):
-    """A fiber in a queue, and what it waits for.
-
-    Attributes
-    ----------
-    called : bool
-        Whether it has got what it waits for.
-    item : object
-        The object handed to it, if any.
-    """
+    """A fiber in a queue, and what it waits for."""
 
     __slots__ = ("called", "fiber", "item", "line", "what")
 
@@ -38,8 +30,8 @@ class QueuedFiber(Parked):
         self.fiber = fiber
         self.line = line
         self.what = what
-        self.called = False
-        self.item: Any = None
+        self.called = False  # whether it has got what it waits for
+        self.item: Any = None  # the object handed to it, if any
 
     def describe(self) -> str:
         """Return one line for the deadlock report."""
@@ -50,16 +42,8 @@ class QueuedFiber(Parked):
 def wait_in_queue(fiber: Fiber, line: deque[QueuedFiber], what: Any, timeout_s: float | None = None) -> QueuedFiber:
     """Make the running fiber wait until it is called or the timeout expires; the result tells which.
 
-    Parameters
-    ----------
-    fiber : Fiber
-        The running fiber.
-    line : deque
-        The queue, which it joins at the end.
-    what : str or object
-        A description of the wait, or an object with ``described(rank)``.
-    timeout_s : float or None
-        In seconds of virtual time.
+    It joins the queue `line` at the end. `what` describes the wait, or is an object with ``described(rank)``. The
+    timeout is in virtual time.
     """
     place = QueuedFiber(fiber, line, what)
     line.append(place)

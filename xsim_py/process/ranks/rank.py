@@ -42,41 +42,7 @@ class _HotSlots:
 
 
 class Rank(_HotSlots):
-    """One virtual process.
-
-    Attributes
-    ----------
-    number : int
-        Its rank in ``COMM_WORLD``.
-    shard : Shard
-        The shard that runs it.
-    key : int
-        The last event key that this rank has used (see `engine.kernel`).
-    fiber : Fiber
-        The thread of control that runs the program.
-    nic_free_ps : int
-        The time at which its NIC will have sent all messages queued so far.
-    exit_status : int or None
-        None while it runs.
-    ended_ps : int or None
-        The time at which it failed or its program returned.
-    main : module or None
-        Its private ``__main__``.
-    bare : bool
-        Whether it has `main` but neither `modules` nor `private_state`.
-    modules : OwnModules or None
-        Its private copies of the program's other modules.
-    mpi : object or None
-        The state that the layer `mpi` keeps for this rank, created on its first MPI call.
-    private_state : dict or None
-        Its changes to the state of its process (see `process.ranks.private_state`).
-    reads : object or None
-        A count of its clock readings (see `clock`); not in `extra`, because a dictionary is large and most programs
-        read it.
-    extra : dict
-        State that the isolation keeps for this rank: random generators, atexit functions, partial lines of output; and
-        ``fibers``, those in addition to `fiber`.
-    """
+    """One virtual process."""
 
     __slots__ = (
         "argv",
@@ -92,22 +58,27 @@ class Rank(_HotSlots):
     )
 
     def __init__(self, number: int, shard: Shard, start_ps: int = 0) -> None:
-        self.number = number
+        self.number = number  # in ``COMM_WORLD``
         self.shard = shard
-        self.key = first_key(number)
-        self.fiber = Fiber(self, start_ps)
-        self.nic_free_ps = 0
-        self.exit_status: int | None = None
-        self.ended_ps: int | None = None
-        self.main: ModuleType | None = None
-        self.bare = False
+        self.key = first_key(number)  # the last event key that this rank has used (see `engine.kernel`)
+        self.fiber = Fiber(self, start_ps)  # the thread of control that runs the program
+        self.nic_free_ps = 0  # the time at which its NIC will have sent all messages queued so far
+        self.exit_status: int | None = None  # None while it runs
+        self.ended_ps: int | None = None  # the time at which it failed or its program returned
+        self.main: ModuleType | None = None  # its private ``__main__``
+        self.bare = False  # whether it has `main` but neither `modules` nor `private_state`
         self.argv: Any = None  # a list, or `private_sys.UncopiedList`
         self.path: Any = None
-        self.modules: OwnModules | None = None
-        self.mpi: Any = None
+        self.modules: OwnModules | None = None  # its private copies of the program's other modules
+        self.mpi: Any = None  # the state that the layer `mpi` keeps for this rank, created on its first MPI call
+        # Changes to the state of its process (see `process.ranks.private_state`).
         self.private_state: dict[str, Any] | None = None
+        # State that the isolation keeps for this rank: random generators, atexit functions, partial lines of output;
+        # and ``fibers``, those in addition to `fiber`.
         # Most ranks never need it, and an empty dictionary is 64 bytes: created on first use, see `private`.
         self.extra: dict[str, Any] | None = None
+        # A count of its clock readings (see `clock`); not in `extra`, because a dictionary is large and most programs
+        # read the clock.
         self.reads: Any = None
 
     def private(self, name: str, make: Any) -> Any:

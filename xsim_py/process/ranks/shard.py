@@ -48,31 +48,20 @@ def weak_getter(owner: Any, name: str) -> Callable[[], Any]:
 
 
 class Control:
-    """The switch that stops all shards of this process, and the reason.
-
-    Attributes
-    ----------
-    stop_reason : str
-        Empty while the run continues, else ``"wall limit"``, ``"interrupted"`` or ``"no output"``.
-    wanted : str
-        The same while the run is `held`.
-    doing : dict of int to str
-        The current activity of each rank whose program reports one, such as the name of the running test.
-    broken_off : set of str
-        The activities during which a rank called `note_interruption`; empty string if its program reports none.
-    found : callable
-        Takes an activity of ranks and returns the checks' findings about it so far.
-    """
+    """The switch that stops all shards of this process, and the reason."""
 
     def __init__(self) -> None:
+        # Takes an activity of ranks and returns the checks' findings about it so far.
         self.found: Callable[[str], Sequence[Any]] = lambda _: ()
+        # The current activity of each rank whose program reports one, such as the name of the running test.
         self.doing: dict[int, str] = {}
+        # The activities during which a rank called `note_interruption`; empty string if its program reports none.
         self.broken_off: set[str] = set()
-        self.stop_reason = ""
+        self.stop_reason = ""  # empty while the run continues, else "wall limit", "interrupted" or "no output"
         self.hub = pinned_hub()
         self.kernels: list[Kernel] = []
         self.looping = False
-        self.wanted = ""
+        self.wanted = ""  # the same while the run is `held`
         self._held = False
 
     def note_interruption(self, rank: int) -> None:
@@ -137,71 +126,22 @@ class Lines(Protocol):
 class Shard:
     """A block of virtual ranks.
 
-    Parameters
-    ----------
-    number : int
-        This shard's number.
-    blocks : sequence of range
-        The ranks of every shard, in order.
-    control : Control
-        Shared by the shards of this process.
-    output : Lines
-        Receives the output of these ranks.
-    abort_delay_ps : int
-        The time that the launcher's signal takes to end the other ranks; at least the lookahead.
-    fault_tolerant : bool
-        Whether the job survives process failures, as under ``mpirun --with-ft ulfm``.
-    have_common : bool
-        Whether some events happen in all shards in one order (`share`, `notify_all`): their windows then end together.
-    start_ps : int
-        When the ranks begin.
-
-    Attributes
-    ----------
-    ranks : list of Rank
-        The ranks of this shard: the block, then spawned ranks.
-    at : sequence or mapping
-        The same by number, relative to the first of the block.
-    population : int
-        The number of ranks started in the whole run so far.
-    on_failure : callable
-        Called with a rank that has just failed, the cause, and whether the job survives; set by the layer above.
-    take_row : callable
-        Called with the time, the key and the values of a row from another shard; set by the layer above.
-    on_start : callable
-        Called with each of the first `WATCHED_STARTS` ranks once it has run to its first wait; set by the layer above.
-    unfinalized : callable
-        Returns whether a finished rank has not called MPI_Finalize; set by the layer above.
-    processor : callable
-        Returns the simulated processor, which determines the time that work takes; set by the layer above.
-    on_thread : callable
-        Called with a rank of which another thread has begun (1) or ended (-1); set by the layer above.
-    before_end : callable
-        Called when no shard has any event left: runs what was deferred; set by a layer above.
-    defer_for_all : callable
-        Called with a handler and its argument when the run is stopped. Returns whether deferred work comes first, after
-        which the handler is called again; set by a layer above.
-    start_ps : int
-        When the ranks have begun.
-    takes_over : bool
-        Whether it replaces a shard that had processed everything before `start_ps`.
-    horizon_ps : int
-        Every event before this time has happened, in every shard.
-    common : Kernel
-        The queue of events that happen in every shard, in the same order; see `share`.
+    The attributes that are callables are set by the layers above.
     """
 
     def __init__(
         self,
         *,
         number: int,
-        blocks: Sequence[range],
-        control: Control,
-        output: Lines,
-        abort_delay_ps: int,
-        fault_tolerant: bool = False,
+        blocks: Sequence[range],  # the ranks of every shard, in order
+        control: Control,  # shared by the shards of this process
+        output: Lines,  # receives the output of these ranks
+        abort_delay_ps: int,  # the time that the launcher's signal takes to end the other ranks; at least the lookahead
+        fault_tolerant: bool = False,  # whether the job survives process failures, as under ``mpirun --with-ft ulfm``
+        # Whether some events happen in all shards in one order (`share`, `notify_all`): their windows then end
+        # together.
         have_common: bool = False,
-        start_ps: int = 0,
+        start_ps: int = 0,  # when the ranks begin
     ) -> None:
         self.number = number
         self.blocks = blocks
@@ -210,27 +150,34 @@ class Shard:
         self.end = self.block.stop
         native = MAX_ORIGINS - len(blocks)  # above every rank's number, including spawned ranks
         self.kernel = Kernel(native_origin=native + number, start_ps=start_ps)
-        self.ranks: list[Rank] = [Rank(rank, self, start_ps) for rank in self.block]
+        self.ranks: list[Rank] = [Rank(rank, self, start_ps) for rank in self.block]  # the block, then spawned ranks
         # A dictionary only once the numbers have gaps (`add_ranks`): every message looks here, and a list is faster.
-        self.at: Any = self.ranks
-        self.initial = self.population = blocks[-1].stop
+        self.at: Any = self.ranks  # `ranks` by number, relative to `first`
+        self.initial = self.population = blocks[-1].stop  # ranks at the start, and started so far, in the whole run
         self.control = control
         control.kernels.append(self.kernel)
         self.output = output
         self.abort_delay_ps = abort_delay_ps
         self.fault_tolerant = fault_tolerant
+        # Returns the simulated processor, which determines the time that work takes.
         self.processor: Callable[[], Any] = _ignore
         self.have_common = have_common
+        # Called with a rank that has just failed, the cause, and whether the job survives.
         self.on_failure: Callable[[Rank, str, bool], None] = _ignore
-        self.before_end: Callable[[], None] = _ignore
+        self.before_end: Callable[[], None] = _ignore  # called when no shard has any event left: runs what was deferred
+        # Called with a handler and its argument when the run is stopped. Returns whether deferred work comes first,
+        # after which the handler is called again.
         self.defer_for_all: Callable[[Callable[[Any], None], Any], bool] = _never
-        self.horizon_ps = self.start_ps = start_ps
+        self.horizon_ps = self.start_ps = start_ps  # every event before this time has happened, in every shard
+        # Called with the time, the key and the values of a row from another shard.
         self.take_row: Callable[[tuple[Any, ...]], None] = _unhandled_row
         self.socket_waiters: list[Any] = []
         self.file_locks: Any = None  # state of `file_locks`
         self.fifos: dict[int, Any] = {}  # state of `fifos`
+        # Called with each of the first `WATCHED_STARTS` ranks once it has run to its first wait.
         self.on_start: Callable[[Rank], None] = _ignore
-        self.unfinalized: Callable[[Rank], bool] = _never
+        self.unfinalized: Callable[[Rank], bool] = _never  # returns whether a finished rank has not called MPI_Finalize
+        # Called with a rank of which another thread has begun (1) or ended (-1).
         self.on_thread: Callable[[Rank, int], None] = _ignore
         self.fabric: Any = None  # state of the layer above for the ranks of this shard
         self.abort: Abort | None = None
@@ -239,7 +186,8 @@ class Shard:
         self.stopped_ps: int | None = None
         self.alone = self.kernel.alone = len(blocks) == 1
         self.far = False  # True if it is not in the process of shard 0
-        self.takes_over = False
+        self.takes_over = False  # whether it replaces a shard that had processed everything before `start_ps`
+        # The queue of events that happen in every shard, in the same order; see `share`.
         self.common = self.kernel if self.alone else Kernel(native_origin=native, start_ps=start_ps)
         self._ends = [block.stop for block in blocks]
         self._others = [other for other in range(len(blocks)) if other != number]

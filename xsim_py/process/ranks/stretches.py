@@ -35,21 +35,14 @@ Recorded = dict[tuple[int, str, str], "array[int]"]
 
 @dataclass
 class Computed:
-    """A process's records of its ranks' computation.
-
-    Attributes
-    ----------
-    recorded
-        The durations of each compute interval, if recorded.
-    unknown
-        The intervals that were computed but are missing in the file.
-    complaints
-        Other warnings for the user.
-    """
+    """A process's records of its ranks' computation."""
 
     recorded: Recorded
+    """The durations of each compute interval, if recorded."""
     unknown: set[Stretch]
+    """The intervals that were computed but are missing in the file."""
     complaints: set[str]
+    """Other warnings for the user."""
 
 
 class StretchRecorder:
@@ -112,17 +105,7 @@ class StretchTimes:
     If the run has a different number of ranks than the measured one, ranks are mapped by position: as many as both
     have, counted from the first and from the last, and the middle rank for the rest.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    ranks : int
-        The number of ranks of the run.
-
-    Raises
-    ------
-    ConfigError
-        With the locations of the errors in the file.
+    Raises a `ConfigError` with the locations of the errors in the file.
     """
 
     def __init__(self, path: Path, ranks: int) -> None:
