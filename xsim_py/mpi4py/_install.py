@@ -30,15 +30,9 @@ def install_interface(
 ) -> None:
     """Make ``import mpi4py`` in a program find the simulated package.
 
-    Restore the real one at the end.
-
-    Parameters
-    ----------
-    namespace : dict or None
-        The globals of a function to simulate: its references to the real mpi4py are replaced, because in a notebook the
-        import is in a separate cell.
-    resilience : ResilienceSpec, optional
-        The resilience layer between programs and the library; None for none.
+    Restore the real one at the end. `namespace` has the globals of a function to simulate: its references to the real
+    mpi4py are replaced, because in a notebook the import is in a separate cell. `resilience` is the layer between
+    programs and the library, if any.
     """
     real = _remove_modules()
     patches.at_end(lambda: (_remove_modules(), sys.modules.update(real)))

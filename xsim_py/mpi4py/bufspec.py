@@ -68,30 +68,16 @@ _FAST = derived({np.dtype(code): TYPE_DICT[code]._impl for code in "?bBhiqlHIQLe
 
 
 class UserBuffer:
-    """Elements in the user's memory: one block, or equal consecutive blocks.
-
-    Attributes
-    ----------
-    memory : memoryview
-        The memory as bytes.
-    offset : int
-        The offset of the first element's origin.
-    count : int
-        The number of elements in a block.
-    datatype : Type
-        The type of the elements.
-    nbytes : int
-        The packed size of a block.
-    """
+    """Elements in the user's memory: one block, or equal consecutive blocks."""
 
     __slots__ = ("count", "datatype", "memory", "nbytes", "offset")
 
     def __init__(self, memory: memoryview, offset: int, count: int, datatype: Type) -> None:
-        self.memory = memory
-        self.offset = offset
-        self.count = count
+        self.memory = memory  # as bytes
+        self.offset = offset  # of the first element's origin
+        self.count = count  # the number of elements in a block
         self.datatype = datatype
-        self.nbytes = count * datatype.size
+        self.nbytes = count * datatype.size  # the packed size of a block
 
     def pack(self) -> bytes:
         """Return the bytes of the (first) block."""
@@ -177,24 +163,14 @@ class FlatBuffer(UserBuffer):
 
 
 class BlockBuffer:
-    """One block for each rank, with separate counts, offsets and, in the w-forms, types.
-
-    Attributes
-    ----------
-    counts : list of int
-        The number of elements in each block.
-    offsets : list of int
-        The offset of each block in `memory`, in bytes.
-    datatypes : list of Type
-        The type of each block.
-    """
+    """One block for each rank, with separate counts, offsets and, in the w-forms, types."""
 
     __slots__ = ("counts", "datatypes", "memory", "offsets")
 
     def __init__(self, memory: memoryview, counts: list[int], offsets: list[int], datatypes: list[Type]) -> None:
         self.memory = memory
-        self.counts = counts
-        self.offsets = offsets
+        self.counts = counts  # the number of elements in each block
+        self.offsets = offsets  # of each block in `memory`, in bytes
         self.datatypes = datatypes
 
     def pack_part(self, i: int) -> bytes:
@@ -314,21 +290,9 @@ def receiver(buf: Any) -> UserBuffer:
 def message(spec: Any, *, writable: bool, blocks: int = 0) -> UserBuffer:
     """Parse a buffer (`BufSpec`, `BufSpecB`) for point-to-point or equal blocks.
 
-    Parameters
-    ----------
-    spec : object
-        The argument of the program.
-    writable : bool
-        Whether data will be received into it.
-    blocks : int
-        The number of ranks for which the buffer has a block; the count found is that of one block.
-
-    Raises
-    ------
-    TypeError, ValueError, BufferError, KeyError
-        As mpi4py does.
-    MPI.Exception
-        `ERR_TYPE` if the datatype is null or has not been committed.
+    `writable` says whether data will be received into it. `blocks` is the number of ranks for which the buffer has a
+    block; the count found is that of one block. Raises a `TypeError`, `ValueError`, `BufferError` or `KeyError` as
+    mpi4py does, and an `MPI.Exception` with `ERR_TYPE` if the datatype is null or has not been committed.
     """
     buf, counts, displacement, datatype = _items(spec, (list, tuple))
     memory, core = _memory(buf, datatype, writable)

@@ -82,16 +82,9 @@ def watch(patches: Patches, *, names: Collection[str] | None = None, enter: Ente
 
     Install it before `process.ranks.meter`, so that the program's own compute time has passed when a call begins.
 
-    Parameters
-    ----------
-    patches : Patches
-        Restores the wrapped functions.
-    names : collection of str, optional
-        The names of the calls to observe; other calls still count as enclosing calls.
-    enter : callable
-        Takes the rank number, the name of the call and the fiber.
-    leave : callable
-        Takes the same, and the exception raised by the call, or None. It is not called if a rank dies in a call.
+    Only calls with one of the `names`, if given, are observed; other calls still count as enclosing calls. `enter`
+    takes the rank number, the name of the call and the fiber. `leave` takes the same, and the exception raised by the
+    call, or None. It is not called if a rank dies in a call.
     """
     observer = _Observer(names, enter, leave)
     patches.at_end(observer.end)
@@ -172,21 +165,10 @@ def install_call_sites(
 ) -> Callable[[], dict[str, str]]:
     """Kill ranks at their calls.
 
-    Parameters
-    ----------
-    patches : Patches
-        Restores the wrapped functions.
-    sites : iterable of CallSite
-        The rank and call of each failure, and whether it comes before, in or after the call. Calls are counted from now
-        on, separately for each site.
-    kill : callable
-        Takes the running fiber and the site's cause, and does not return. For a failure at some time into a call an
-        event is scheduled instead.
-
-    Returns
-    -------
-    callable
-        Maps sites, as written, to hints about similar calls of this process's ranks.
+    A site has the rank and call of a failure, and whether it comes before, in or after the call. Calls are counted from
+    now on, separately for each site. `kill` takes the running fiber and the site's cause, and does not return; for a
+    failure at some time into a call an event is scheduled instead. The returned function maps sites, as written, to
+    hints about similar calls of this process's ranks.
     """
     triggers: dict[int, list[_Trigger]] = {}
     for site in sites:

@@ -62,14 +62,8 @@ def is_foreign(obj: Any) -> bool:
 def foreign(obj: Any) -> memoryview | None:
     """Return the memory offered through DLPack or the CUDA array interface; None if neither.
 
-    Raises
-    ------
-    BufferError
-        The memory cannot be used as a message.
-    TypeError, ValueError, KeyError
-        The description of the memory is invalid.
-    NotImplementedError
-        The memory belongs to a GPU.
+    Raises a `BufferError` if the memory cannot be used as a message, a `TypeError`, `ValueError` or `KeyError` if its
+    description is invalid, and a `NotImplementedError` if it belongs to a GPU.
     """
     if hasattr(obj, "__dlpack__") and hasattr(obj, "__dlpack_device__"):
         return _dlpack(obj)

@@ -27,17 +27,12 @@ class Reporting:
     """Passes an error to an error handler; after a user's handler the call continues.
 
     Hot path: each call of a window has one, hence not by `contextlib`.
-
-    Parameters
-    ----------
-    owner : object
-        Has ``report(error)``, which returns True if the handler has handled the error.
     """
 
     __slots__ = ("owner",)
 
     def __init__(self, owner: Any) -> None:
-        self.owner = owner
+        self.owner = owner  # has ``report(error)``, which returns True if the handler has handled the error
 
     def __enter__(self) -> None:
         """Do nothing on entry."""
@@ -50,41 +45,26 @@ class HandleFactory:
     """Creates the argument of a user's error handler.
 
     It is the window or file of an internal communicator.
-
-    Parameters
-    ----------
-    cls : type
-        The class of the object.
-    impl : object
-        The object of the handle.
     """
 
     __slots__ = ("cls", "impl")
 
     def __init__(self, cls: Any, impl: object) -> None:
-        self.cls = cls
-        self.impl = impl
+        self.cls = cls  # the class of the argument
+        self.impl = impl  # the object of the handle
 
     def _make(self, comm: object) -> Any:
         return self.cls._make(self.impl)
 
 
 class BoundHandler:
-    """An error handler as called by a communicator.
-
-    Parameters
-    ----------
-    handler : ErrorHandler
-        The action.
-    factory : type
-        The class of the object passed to a user's function.
-    """
+    """An error handler as called by a communicator."""
 
     __slots__ = ("factory", "handler")
 
     def __init__(self, handler: handlers.ErrorHandler, factory: Any) -> None:
         self.handler = handler
-        self.factory = factory
+        self.factory = factory  # the class of the object passed to a user's function
 
     def __call__(self, comm: Any, error: errors.Exception) -> bool:
         """Act on an error; return True if the user's function has handled it."""
@@ -103,14 +83,8 @@ class BoundHandler:
 def first_handler(factory: Any, mpi_default: BoundHandler | None) -> BoundHandler | None:
     """Return the initial error handler of an object by ``mpi4py.rc.errors``.
 
-    The result is None for ERRORS_RETURN, the default.
-
-    Parameters
-    ----------
-    factory : object
-        See `BoundHandler`.
-    mpi_default : BoundHandler or None
-        MPI's own initial handler for such an object, which mpi4py keeps with ``"default"``.
+    The result is None for ERRORS_RETURN, the default. `factory` is that of a `BoundHandler`. `mpi_default` is MPI's own
+    initial handler for such an object, which mpi4py keeps with ``"default"``.
     """
     word = current_options().errors
     if word == "default":

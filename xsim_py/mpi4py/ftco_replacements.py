@@ -24,24 +24,14 @@ __all__ = ["BufferFill", "ObjectFill", "lost_block"]
 
 
 class BufferFill:
-    """Replacements in upper-case calls.
-
-    Parameters
-    ----------
-    comm : Communicator
-        The communicator with failed members.
-    target : UserBuffer, BlockBuffer or None
-        The result buffer.
-    call : str
-        The name of the call in the program.
-    """
+    """Replacements in upper-case calls."""
 
     __slots__ = ("call", "comm", "target")
 
     def __init__(self, comm: Communicator, target: UserBuffer | BlockBuffer | None, call: str) -> None:
-        self.comm = comm
-        self.target = target
-        self.call = call
+        self.comm = comm  # with failed members
+        self.target = target  # the result buffer
+        self.call = call  # the name of the call in the program
 
     def block(self, rank: int, size_bytes: int | None) -> bytes | None:
         """Return a block (`operations.Fill`).

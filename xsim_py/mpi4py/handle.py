@@ -174,11 +174,6 @@ class UserFunctions:
     """The Python functions that one process has registered as one kind of callback.
 
     Their number is limited as in mpi4py.
-
-    Parameters
-    ----------
-    kind : str
-        The kind of callback, for the error message.
     """
 
     __slots__ = ("functions", "kind")
@@ -186,7 +181,7 @@ class UserFunctions:
     LIMIT = 32
 
     def __init__(self, kind: str) -> None:
-        self.kind = kind
+        self.kind = kind  # of callback, for the error message
         self.functions: set[Any] = set()
 
     @classmethod

@@ -77,12 +77,7 @@ def _capsule(function: Callable[[Any], Any], result: Any, argument: Any, signatu
 def capsules(classes: dict[str, Any]) -> dict[str, Any]:
     """Return the functions that convert handles to Python objects and back for C programs.
 
-    They are those that Cython exports.
-
-    Parameters
-    ----------
-    classes : dict
-        The classes of MPI objects by their MPI names.
+    They are those that Cython exports. `classes` has the classes of MPI objects by their MPI names.
     """
     found = {}
     for name, cls in classes.items():

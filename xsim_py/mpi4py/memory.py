@@ -206,14 +206,8 @@ memory = buffer
 def exported(obj: Any) -> memoryview:
     """Return the memory that an object exports.
 
-    As in mpi4py, the buffer protocol comes first.
-
-    Raises
-    ------
-    TypeError, BufferError, ValueError
-        Raised by the object if it exports nothing.
-    NotImplementedError
-        The memory belongs to a GPU, which a virtual rank does not have.
+    As in mpi4py, the buffer protocol comes first. An object that exports nothing raises a `TypeError`, `BufferError` or
+    `ValueError`. Memory of a GPU, which a virtual rank does not have, raises a `NotImplementedError`.
     """
     if isinstance(obj, _Address):
         return memoryview(bytearray())
@@ -260,12 +254,8 @@ _known: KnownViews | None = None
 def flat_view(obj: Any, *, writable: bool) -> memoryview:
     """Return the contiguous memory that an object exports, as a flat view of bytes.
 
-    Raises
-    ------
-    TypeError, ValueError
-        The object exports no memory.
-    BufferError
-        The memory is not contiguous, or is read-only although `writable`.
+    Raises a `TypeError` or `ValueError` if the object exports no memory, and a `BufferError` if the memory is not
+    contiguous, or is read-only although `writable`.
     """
     try:
         view = exported(obj)

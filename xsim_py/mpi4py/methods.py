@@ -36,15 +36,8 @@ class Method(NamedTuple):
 def add_methods(cls: type, namespace: dict[str, Any], methods: Iterable[Method]) -> None:
     """Add compiled methods to a class.
 
-    Parameters
-    ----------
-    cls : type
-        The class.
-    namespace : dict
-        The globals of the methods: all names in their statements and parameter defaults, and the ``__name__`` and
-        ``__file__`` of the module.
-    methods : iterable of Method
-        The methods to compile.
+    `namespace` has the globals of the methods: all names in their statements and parameter defaults, and the
+    ``__name__`` and ``__file__`` of the module.
     """
     source = [f"class {cls.__name__}:"]
     for name, parameters, returns, statement in methods:

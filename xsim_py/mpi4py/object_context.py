@@ -24,24 +24,14 @@ __all__ = ["ObjectContext", "context_of", "duplicate_of", "open_channel"]
 
 
 class ObjectContext:
-    """The duplicate of one communicator, as kept by one process.
-
-    Attributes
-    ----------
-    comm : Communicator or None
-        The duplicate; None if it could not be created.
-    low_group : bool
-        For an intercommunicator, whether this rank is in the group that comes first.
-    uses : int
-        The number of calls that have used it: the tag of the next one.
-    """
+    """The duplicate of one communicator, as kept by one process."""
 
     __slots__ = ("comm", "low_group", "uses")
 
     def __init__(self) -> None:
-        self.comm: Communicator | None = None
-        self.low_group = False
-        self.uses = 0
+        self.comm: Communicator | None = None  # None if it could not be created
+        self.low_group = False  # for an intercommunicator, whether this rank is in the group that comes first
+        self.uses = 0  # the number of calls that have used it: the tag of the next one
 
     def next_tag(self) -> int:
         """Return the next tag, equal on all members because uses are collective."""
@@ -52,15 +42,8 @@ class ObjectContext:
 def context_of(comm: Communicator, name: str) -> ObjectContext:
     """Return the context of a communicator; the first call creates it together with all members.
 
-    Parameters
-    ----------
-    name : str
-        The call that needs it, for reports.
-
-    Raises
-    ------
-    Exception
-        The error that prevented its creation; ERR_COMM in later calls.
+    `name` is the call that needs it, for reports. Raises the error that prevented its creation; in later calls,
+    ERR_COMM.
     """
     context: ObjectContext | None = comm.object_context
     if context is None:

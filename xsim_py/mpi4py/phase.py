@@ -16,13 +16,6 @@ class _Phase:
     """The phase of a process with respect to MPI_Init and MPI_Finalize.
 
     Importing MPI initialises it, unless ``mpi4py.rc.initialize`` is false.
-
-    Attributes
-    ----------
-    main : Fiber or None
-        The thread that has called MPI_Init, if not the program's main thread.
-    has_session : bool
-        Whether the process has ever had a session.
     """
 
     __slots__ = ("finalized", "has_session", "initialized", "main", "thread_level")
@@ -30,9 +23,9 @@ class _Phase:
     def __init__(self) -> None:
         options = current_options()
         self.initialized = options.initialize
-        self.finalized = self.has_session = False
+        self.finalized = self.has_session = False  # the latter: whether the process has ever had a session
         self.thread_level = options.thread_level if options.threads else c.THREAD_SINGLE
-        self.main: Any = None
+        self.main: Any = None  # the thread that has called MPI_Init, if not the program's main thread
 
 
 def of_process_now() -> _Phase:

@@ -21,23 +21,7 @@ __all__ = ["GeneralizedOperation", "PartitionedTask", "Task", "set_empty"]
 
 
 class Task:
-    """The operation of a request, and the handling of its outcome.
-
-    Attributes
-    ----------
-    operation : Operation or None
-        The pending operation; None if it was complete from the start, or is inactive.
-    finish : callable or None
-        Takes the received data, or the result of a background call, and returns the result of ``wait``.
-    comm : Communicator or None
-        The communicator whose error handler is used.
-    start : callable or None
-        For a persistent request: starts it again, and returns the operation.
-    active : bool
-        False for a persistent request that is not started.
-    null_source : bool
-        Whether it represents a receive from ``PROC_NULL``, as its status then shows.
-    """
+    """The operation of a request, and the handling of its outcome."""
 
     __slots__ = ("active", "comm", "finish", "null_source", "operation", "start")
 
@@ -49,12 +33,14 @@ class Task:
         *,
         null_source: bool = False,
     ) -> None:
-        self.operation = operation
+        self.operation = operation  # the pending one; None if it was complete from the start, or is inactive
+        # Takes the received data, or the result of a background call, and returns the result of ``wait``.
         self.finish = finish
-        self.comm = comm
+        self.comm = comm  # whose error handler is used
+        # For a persistent request: starts it again, and returns the operation.
         self.start: Callable[[], Operation | None] | None = None
-        self.active = True
-        self.null_source = null_source
+        self.active = True  # False for a persistent request that is not started
+        self.null_source = null_source  # whether it represents a receive from ``PROC_NULL``, as its status then shows
 
     def is_done(self) -> bool:
         """Return True if the task is complete; an inactive one always is."""
@@ -153,29 +139,18 @@ class _Delivered:
 
 
 class PartitionedTask(Task):
-    """The task of a partitioned request, with its started transfer if there is a peer.
-
-    Attributes
-    ----------
-    partitions : int
-        The number of partitions on this side.
-    sends : bool or None
-        Whether they are sent rather than received; None if there is no peer.
-    outgoing : Outgoing or None
-        Takes the partitions that are ready.
-    incoming : Incoming or None
-        Knows the partitions that have arrived.
-    """
+    """The task of a partitioned request, with its started transfer if there is a peer."""
 
     __slots__ = ("incoming", "outgoing", "partitions", "sends")
 
     partitions: int
+    """The number on this side."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.outgoing: Outgoing | None = None
-        self.incoming: Incoming | None = None
-        self.sends: bool | None = None
+        self.outgoing: Outgoing | None = None  # takes the partitions that are ready
+        self.incoming: Incoming | None = None  # knows the partitions that have arrived
+        self.sends: bool | None = None  # whether partitions are sent rather than received; None if there is no peer
 
     def is_done(self) -> bool:
         """Return True if complete, or if completion is the next event.

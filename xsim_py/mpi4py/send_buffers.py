@@ -20,20 +20,12 @@ _KEY = "attached buffer"
 
 
 class _Attached:
-    """An attached buffer.
-
-    Attributes
-    ----------
-    buf : object
-        The buffer of the program, returned on detach; None for automatic buffering, which is unlimited.
-    capacity_bytes : int
-        The size of the buffer.
-    """
+    """An attached buffer."""
 
     __slots__ = ("buf", "capacity_bytes")
 
     def __init__(self, buf: Any, capacity_bytes: int | None) -> None:
-        self.buf = buf
+        self.buf = buf  # of the program, returned on detach; None for automatic buffering, which is unlimited
         self.capacity_bytes = capacity_bytes
 
 

@@ -60,27 +60,16 @@ _GUIDE: Final = "docs/guides/legio-and-non-collective-repair.md"
 class Alias:
     """One rank's view of a communicator of the program, and of the inner one.
 
-    Parameters
-    ----------
-    outer : Communicator
-        The program's own.
-    inner : Communicator, optional
-        Its agreed survivors; default: all members.
-
-    Attributes
-    ----------
-    report_name : ReportName
-        The name of the inner one in reports, with ranks, roots and call numbers of the program's.
-    hierarchy : Hierarchy or None
-        The communicators of the hierarchical variant, once they are needed.
+    `outer` is the program's own, and `inner` has its agreed survivors; default: all members.
     """
 
     __slots__ = ("hierarchy", "inner", "outer", "report_name")
 
     def __init__(self, outer: Communicator, inner: Communicator | None = None) -> None:
         self.outer = outer
+        # The inner one's name in reports, with ranks, roots and call numbers of the program's.
         self.report_name = ReportName(outer)
-        self.hierarchy: Any = None
+        self.hierarchy: Any = None  # the communicators of the hierarchical variant (`Hierarchy`), once they are needed
         self._set_inner(with_same_members(outer, "legio") if inner is None else inner)
 
     def _set_inner(self, inner: Communicator) -> None:
@@ -120,22 +109,10 @@ class Alias:
     ) -> R | None:
         """Make a collective call on the inner communicator until all agree that it succeeded.
 
-        Parameters
-        ----------
-        act : callable
-            Takes the inner communicator. An error that it raises after it has begun to communicate is raised after the
-            agreement, an earlier one at once.
-        restore : callable, optional
-            Restores what a failed attempt may have changed.
-        begun : callable, optional
-            Returns a different value once it may have sent by other means than the inner communicator.
-        name : str, optional
-            As for `until_agreed`.
-
-        Returns
-        -------
-        object
-            The result of `act`; None if the program's error handler has dealt with an error.
+        `act` takes the inner communicator. An error that it raises after it has begun to communicate is raised after
+        the agreement, an earlier one at once. `restore` restores what a failed attempt may have changed. `begun`
+        returns a different value once `act` may have sent by other means than the inner communicator. `name` is that of
+        `until_agreed`. The result is that of `act`; None if the program's error handler has dealt with an error.
         """
 
         def attempt() -> R | LocalError:
@@ -184,13 +161,8 @@ class LocalError:
 def run_attempt(body: Callable[[], R], begun: Callable[[], object]) -> R | LocalError:
     """Return the result of part of an attempt, or its error if that concerns only this process.
 
-    Such an error is raised after the agreement, in which the other processes wait for this one.
-
-    Parameters
-    ----------
-    begun : callable
-        Returns a different value once it may have sent. An earlier error is raised at once, because no process waits
-        yet.
+    Such an error is raised after the agreement, in which the other processes wait for this one. `begun` returns a
+    different value once it may have sent. An earlier error is raised at once, because no process waits yet.
     """
     before = begun()
     try:
@@ -210,17 +182,13 @@ def until_agreed(
 ) -> R | None:
     """Repeat attempts until all agree that one succeeded; see `Alias.run_collective`.
 
-    Parameters
-    ----------
-    act : callable
-        Its `LocalError` is raised after the agreement; an error that it raises, at once.
-    agreed : callable
-        Takes whether the attempt succeeded here, returns whether it did on all ranks, and repairs if not.
-    name : str, optional
-        The call, if functions of the program run in it. Their exceptions are raised at once, because the other ranks
-        may never reach the agreement: they may need messages that this rank has not sent. If the exception is not
-        caught, this rank fails, which wakes them. Otherwise its part in the agreement continues in the background,
-        until its next call here.
+    The `LocalError` of `act` is raised after the agreement; an error that it raises, at once. `agreed` takes whether
+    the attempt succeeded here, returns whether it did on all ranks, and repairs if not.
+
+    `name` is the call, if functions of the program run in it. Their exceptions are raised at once, because the other
+    ranks may never reach the agreement: they may need messages that this rank has not sent. If the exception is not
+    caught, this rank fails, which wakes them. Otherwise its part in the agreement continues in the background, until
+    its next call here.
     """
     alias = alias_of(outer)
     alias.await_agreement()
@@ -359,10 +327,7 @@ def raise_on(comm: Communicator, error: Exception) -> None:
 def give_up(comm: Communicator, how: str, name: str, why: str) -> None:
     """Continue a call without a failed process, according to an option.
 
-    Parameters
-    ----------
-    how : str
-        ``skip``: nothing; ``stop``: this process gets SIGINT; ``raise``: the call raises MPI_ERR_PROC_FAILED.
+    `how` is ``skip``: nothing; ``stop``: this process gets SIGINT; or ``raise``: the call raises MPI_ERR_PROC_FAILED.
     """
     text = f"{name} on {comm.label()}: {why}"
     if how == "raise":
@@ -378,10 +343,7 @@ def attempt_call(
 ) -> tuple[R | None, errors.Exception | None]:
     """Call a function whose errors on `comm` bypass the program's error handlers.
 
-    Returns
-    -------
-    tuple
-        Its result, or the MPI error that it has raised.
+    Returns its result, or the MPI error that it has raised.
     """
     pairs, mine = _attempted_calls(), (current.fiber, comm)
     pairs.append(mine)

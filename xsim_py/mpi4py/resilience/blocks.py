@@ -36,16 +36,8 @@ def gather(
 ) -> Plan:
     """Plan a gather whose root has room for all original members.
 
-    NaN or zeros replace lost blocks.
-
-    Parameters
-    ----------
-    whole : Communicator
-        The program's.
-    shift : bool
-        Whether blocks move up to replace those of failed ranks.
-    root : int
-        In the inner communicator.
+    NaN or zeros replace lost blocks. `whole` is the program's communicator, and `root` a rank of the inner one. With
+    `shift`, blocks move up to replace those of failed ranks.
     """
     if inner.context.size == whole.context.size:
         return plans.gather(inner, name, "", sendbuf, recvbuf, root)

@@ -17,12 +17,7 @@ __all__ = ["keep_group"]
 def keep_group(patches: Patches, owner: type, alias: Callable[[Any], Alias]) -> None:
     """Let handles of a class return the group of the communicator that they were created on.
 
-    Parameters
-    ----------
-    owner : type
-        ``Win`` or ``File``.
-    alias : callable
-        Takes a handle, and returns the alias of that communicator.
+    `owner` is ``Win`` or ``File``. `alias` takes a handle, and returns the alias of that communicator.
     """
 
     def get_group(self: Any) -> Group:

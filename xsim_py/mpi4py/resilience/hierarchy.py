@@ -58,36 +58,19 @@ class _Level(ReportName):
 
 
 class Hierarchy:
-    """One rank's place in the hierarchy over a communicator of the program.
-
-    Parameters
-    ----------
-    alias : Alias
-        The alias of the program's communicator.
-    size : int
-        Size of a local communicator; the last one may be smaller.
-
-    Attributes
-    ----------
-    whole : Communicator
-        All members, for agreements: it is never shrunk, and failures in it are acknowledged.
-    dead : frozenset of int
-        The agreed failed ranks, as ranks of the program's communicator.
-    local : Communicator
-        This rank's local communicator.
-    masters : Communicator or None
-        The first survivors of all local communicators; None if this rank is not one of them.
-    """
+    """One rank's place in the hierarchy over a communicator of the program."""
 
     def __init__(self, alias: Alias, size: int) -> None:
         self.alias = alias
         self.outer = alias.outer
-        self.size = size
+        self.size = size  # of a local communicator; the last one may be smaller
         self.report_name = _Level(alias)
+        # All members, for agreements: it is never shrunk, and failures in it are acknowledged.
         self.whole = with_same_members(self.outer, "legio whole")
-        self.dead: frozenset[int] = frozenset()
+        self.dead: frozenset[int] = frozenset()  # the agreed failed ranks, as ranks of the program's communicator
         self.repairs = 0
-        self.local = self._create("local", self._block(self._number(self.outer.me)))
+        self.local = self._create("local", self._block(self._number(self.outer.me)))  # this rank's local communicator
+        # The first survivors of all local communicators; None if this rank is not one of them.
         self.masters = self._create_masters()
 
     def _number(self, rank: int) -> int:
@@ -121,10 +104,7 @@ class Hierarchy:
     def place_in(self, comm: Communicator, rank: int) -> int:
         """Return the rank in a local or the masters' communicator of a rank of the program's.
 
-        Raises
-        ------
-        Exception
-            MPI_ERR_PROC_FAILED if it has failed since the last agreement on failed ranks.
+        Raises MPI_ERR_PROC_FAILED if it has failed since the last agreement on failed ranks.
         """
         place = comm.context.place(self.outer.context.ranks[rank])
         if place < 0:

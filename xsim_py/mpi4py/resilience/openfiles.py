@@ -31,26 +31,15 @@ _COLLECTIVE = ("set_size", "preallocate", "set_view", "set_atomicity", "close")
 
 
 class AliasedFile:
-    """A file of the program, and its current replacement.
-
-    Attributes
-    ----------
-    alias : Alias
-        The alias of the communicator on which it was opened.
-    report_name : ReportName
-        The name of `current` in reports, with ranks of that communicator.
-    current : OpenFile
-        The current file, over an inner communicator.
-    inner : Communicator
-        That communicator.
-    """
+    """A file of the program, and its current replacement."""
 
     __slots__ = ("alias", "current", "inner", "report_name")
 
     def __init__(self, alias: Alias, current: OpenFile, inner: Communicator) -> None:
-        self.alias = alias
-        self.current = current
+        self.alias = alias  # of the communicator on which it was opened
+        self.current = current  # the current file, over `inner`
         self.inner = inner
+        # Of `current` in reports, with ranks of the communicator on which it was opened.
         self.report_name = alias.report_name_for(manage.title(current.path, alias.outer.context.size))
         self.report_name.counted = current.comm.collectives
         self.report_name.apply_to(current.comm)

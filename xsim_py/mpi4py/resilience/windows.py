@@ -43,38 +43,20 @@ class _Operation(NamedTuple):
 
 
 class AliasedWindow:
-    """A window of the program, and its current replacement.
-
-    Attributes
-    ----------
-    first : Window
-        The window of the program's handles.
-    alias : Alias
-        The alias of the communicator on which it was created.
-    report_name : ReportName
-        The name of `current` in reports, with ranks of that communicator.
-    current : Window
-        The current window, over an inner communicator.
-    inner : Communicator
-        That communicator.
-    earlier : list of Window
-        Earlier ones: a late message for one of them may be in flight.
-    pending : list of _Operation
-        Operations begun since the last successful Fence.
-    problem : Exception or None
-        The first error of an operation that was begun again: the Fence raises it after the agreement.
-    """
+    """A window of the program, and its current replacement."""
 
     __slots__ = ("alias", "current", "earlier", "first", "inner", "pending", "problem", "report_name")
 
     def __init__(self, alias: Alias, first: Window, inner: Communicator) -> None:
-        self.alias = alias
-        self.first = self.current = first
+        self.alias = alias  # of the communicator on which it was created
+        self.first = self.current = first  # the window of the program's handles, and the current one, over `inner`
         self.inner = inner
-        self.earlier: list[Window] = []
-        self.pending: list[_Operation] = []
+        self.earlier: list[Window] = []  # a late message for one of them may be in flight
+        self.pending: list[_Operation] = []  # begun since the last successful Fence
+        # The first error of an operation that was begun again: the Fence raises it after the agreement.
         self.problem: errors.Exception | None = None
         size = alias.outer.context.size
+        # Of `current` in reports, with ranks of the communicator on which it was created.
         self.report_name = alias.report_name_for(f"a window of {size} rank{'s' * (size > 1)}")
         self.report_name.apply_to(first.comm)
 

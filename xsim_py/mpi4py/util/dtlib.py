@@ -28,10 +28,7 @@ def _described(spec: Any) -> Any:
 def from_numpy_dtype(dtype: Any) -> Datatype:
     """Return the uncommitted MPI datatype with the elements and layout of a numpy type.
 
-    Raises
-    ------
-    ValueError
-        The type holds Python objects, or has a foreign byte order.
+    Raises a `ValueError` if the type holds Python objects, or has a foreign byte order.
     """
     if _np_dtype is None:
         raise RuntimeError("NumPy is not available")
@@ -118,10 +115,7 @@ _elementary_types: dict[str, Type] = {}
 def to_numpy_dtype(datatype: Datatype) -> Any:
     """Return the numpy type for the elements of an MPI datatype; fields are named f0, f1, ...
 
-    Raises
-    ------
-    ValueError
-        Numpy has no such type.
+    Raises a `ValueError` if numpy has no such type.
     """
     return _dtype_of(core_of(datatype))
 
