@@ -127,15 +127,7 @@ def _poison(size_bytes: int) -> tuple[bytes, int]:
 
 
 class Used:
-    """A buffer that a request uses.
-
-    Attributes
-    ----------
-    reads : bool
-        True if the request only reads it.
-    suspect : Place or None
-        The last line that may have stored to an array of which it is a part.
-    """
+    """A buffer that a request uses."""
 
     __slots__ = (
         "check",
@@ -155,13 +147,13 @@ class Used:
         self.monitor = monitor
         self.state = state
         self.memory = memory
-        self.reads = reads
+        self.reads = reads  # True if the request only reads it
         self.locked: list[Any] = []
         self.check = 0
         self.is_noted = False
         self.old_content = b""
         self.record: Any = None
-        self.suspect: Place | None = None
+        self.suspect: Place | None = None  # the last line that may have stored to an array of which it is a part
 
     @property
     def pieces(self) -> list[tuple[int, int]]:

@@ -429,26 +429,15 @@ def _is_ours(tb: TracebackType | None) -> bool:
 
 def finish(
     monitor: Monitor,
-    ended: str,
-    waiting: set[int],
-    finished: set[int],
+    ended: str,  # the outcome of the run; see `report.result.ENDINGS`
+    waiting: set[int],  # the ranks that wait forever
+    finished: set[int],  # the ranks that finished normally
     *,
-    failure_seen: bool,
+    failure_seen: bool,  # whether processes have failed: then calls were interrupted through no error of the program
+    # The tests that a rank has left by an exception: what they leave open is not reported.
     broken_off: Collection[str] = (),
 ) -> None:
-    """Run the final checks at the end of a run.
-
-    Parameters
-    ----------
-    ended : str
-        The outcome of the run; see `report.result.ENDINGS`.
-    waiting, finished : set of int
-        The ranks that wait forever, and those that finished normally.
-    failure_seen : bool
-        Whether processes have failed: then calls were interrupted through no error of the program.
-    broken_off : collection of str
-        The tests that a rank has left by an exception: what they leave open is not reported.
-    """
+    """Run the final checks at the end of a run."""
     if ended == "interrupted" or failure_seen:
         return
     monitor.lines.pause()  # the last rank ended outside a call

@@ -37,11 +37,6 @@ class Clocks:
     """A replay of the steps of all ranks in an order consistent with what happened.
 
     It sets the `clock` of each side of a message, each call of a collective and each access to a window.
-
-    Parameters
-    ----------
-    ranks : dict of int to RankState
-        All ranks of the run.
     """
 
     def __init__(self, ranks: dict[int, RankState]) -> None:

@@ -32,12 +32,7 @@ Names = tuple[str, ...]
 def into_copy(monitor: Monitor, call: MpiCall, buf: Any, position: int, name: str) -> None:
     """Find a receive into a copy that has no other reference.
 
-    Parameters
-    ----------
-    buf : object
-        The receive buffer.
-    position, name : int, str
-        The position and name of that argument.
+    `buf` is the receive buffer, and `position` and `name` are those of that argument.
     """
     code, offset, _ = call.place
     if isinstance(code, str):

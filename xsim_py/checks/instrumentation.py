@@ -31,49 +31,29 @@ MOST_EVENTS = 100_000
 
 
 class Watchable(Protocol):
-    """The code of a function, with the instructions to be notified of.
-
-    Attributes
-    ----------
-    lines : set of int
-        Their lines.
-    touching : dict
-        The accesses of each instruction, by offset.
-    """
+    """The code of a function, with the instructions to be notified of."""
 
     lines: set[int]
+    """Those of the instructions."""
     touching: dict[int, Any]
+    """The accesses of each instruction, by offset."""
 
 
 class InstructionEvents:
-    """The source of instruction events; one per run.
-
-    Parameters
-    ----------
-    in_code : callable
-        Returns the watched instructions of a function.
-    inspect : callable
-        Called before each instruction with its function's `Watchable`, its offset and its frame.
-    is_silent : callable
-        Returns True if a fiber is watched although it has made no MPI call.
-
-    Attributes
-    ----------
-    is_usable : bool
-        Whether Python can deliver further events.
-    """
+    """The source of instruction events; one per run."""
 
     def __init__(
         self,
-        in_code: Callable[[CodeType], Watchable],
+        in_code: Callable[[CodeType], Watchable],  # returns the watched instructions of a function
+        # Called before each instruction with its function's `Watchable`, its offset and its frame.
         inspect: Callable[[Watchable, int, FrameType], None],
-        is_silent: Callable[[Fiber], bool],
+        is_silent: Callable[[Fiber], bool],  # returns True if a fiber is watched although it has made no MPI call
     ) -> None:
         self._watched_in = in_code
         self._inspect = inspect
         self._is_silent = is_silent
         self._events = 0
-        self.is_usable = _gettrace() is None
+        self.is_usable = _gettrace() is None  # whether Python can deliver further events
 
     def begin(self) -> None:
         """Prepare before the program begins."""

@@ -44,38 +44,19 @@ class MpiCall:
     """The current or last MPI call of a thread of a rank.
 
     One object is reused for all its calls.
-
-    Attributes
-    ----------
-    rank : RankState
-        The calling rank.
-    is_open : bool
-        Whether it has not returned.
-    name, title : str
-        The method, alone and with its class, e.g. ``Comm.Send``.
-    place : Place
-        The calling line of the program.
-    sending : MessageSide or None
-        The message it is about to send.
-    waits_for : MessageSide or None
-        The messages it waits for, the received one first.
-    arguments : str
-        The arguments, in words, that must agree with the matching calls of other ranks.
-    outer : MpiCall or None
-        The call that has called back the program function which makes this one.
     """
 
     __slots__ = ("arguments", "is_open", "name", "outer", "place", "rank", "sending", "title", "waits_for")
 
     def __init__(self, rank: RankState, outer: MpiCall | None = None) -> None:
         self.rank = rank
-        self.outer = outer
-        self.is_open = False
-        self.name = self.title = ""
-        self.place: Place = _NOWHERE
-        self.sending: MessageSide | None = None
-        self.waits_for: MessageSide | None = None
-        self.arguments = ""
+        self.outer = outer  # the call that has called back the program function which makes this one
+        self.is_open = False  # whether it has not returned
+        self.name = self.title = ""  # the method, alone and with its class, e.g. ``Comm.Send``
+        self.place: Place = _NOWHERE  # the calling line of the program
+        self.sending: MessageSide | None = None  # the message it is about to send
+        self.waits_for: MessageSide | None = None  # the messages it waits for, the received one first
+        self.arguments = ""  # the arguments, in words, that must agree with the matching calls of other ranks
 
     def side(self, comm: Any, peer: int, tag: int, signature: Signature | None, sends: bool) -> MessageSide:
         """Return a side of a message that the call begins."""
@@ -95,33 +76,7 @@ class MpiCall:
 
 
 class RankState:
-    """The state that the monitor keeps for one rank.
-
-    Attributes
-    ----------
-    number : int
-        The world rank.
-    steps : Steps
-        The rank's actions, in order.
-    requests : dict of int to RequestRecord
-        Requests that are not completed and freed, by the address of their tasks; see `requests`.
-    objects : dict of int to list
-        Objects it has created and not freed, by address; see `resources`.
-    collectives : dict
-        The number of collectives it has begun on each communicator.
-    buffers : BuffersInUse
-        The buffers in use by requests; see `buffers`.
-    windows : dict of int to OpenWindow
-        Its windows, by address; see `rma`.
-    exposed : list of Exposed
-        The memory it exposes in windows.
-    replay_limit : int
-        The number of steps above which replaying them before the end is worthwhile.
-    threads : int
-        The number of its threads that make calls; they share its steps.
-    moment : int
-        The number of its actions on window memory.
-    """
+    """The state that the monitor keeps for one rank."""
 
     __slots__ = (
         "buffers",
@@ -138,16 +93,18 @@ class RankState:
     )
 
     def __init__(self, number: int, accesses: Sized) -> None:
-        self.number = number
-        self.steps = Steps(keeps=accesses)
+        self.number = number  # the world rank
+        self.steps = Steps(keeps=accesses)  # the rank's actions, in order
+        # A `RequestRecord` for each one not completed and freed, by the address of its task; see `requests`.
         self.requests: dict[int, Any] = {}
-        self.objects: dict[int, Any] = {}
-        self.collectives: dict[Any, int] = {}
-        self.buffers = BuffersInUse()
-        self.windows: dict[int, Any] = {}
-        self.exposed: list[Any] = []
+        self.objects: dict[int, Any] = {}  # those it has created and not freed, by address; see `resources`
+        self.collectives: dict[Any, int] = {}  # the number of collectives it has begun on each communicator
+        self.buffers = BuffersInUse()  # in use by requests; see `buffers`
+        self.windows: dict[int, Any] = {}  # each `OpenWindow`, by address; see `rma`
+        self.exposed: list[Any] = []  # the memory it exposes in windows, each an `Exposed`
+        # The number of its threads that make calls (they share its steps), and of its actions on window memory.
         self.threads = self.moment = 0
-        self.replay_limit = MANY_STEPS
+        self.replay_limit = MANY_STEPS  # the number of steps above which replaying them before the end is worthwhile
 
     def raise_replay_limit(self) -> None:
         """Replay the steps again only after they have more than doubled."""
@@ -170,37 +127,15 @@ class _Noted:
 
 
 class Monitor:
-    """Follows every MPI call of every rank and collects findings.
-
-    Parameters
-    ----------
-    synchronous : bool
-        Make each standard send wait for its receive, as without buffering.
-
-    Attributes
-    ----------
-    start : str
-        The directory in which the program starts; file names are relative to it.
-    is_doubtful : bool
-        Whether the program may depend on buffered sends, which only a further run can decide.
-    wildcards : bool
-        Whether a receive or probe has used a wildcard source.
-    polls : bool
-        Whether a rank has tested for completion and may have acted on a negative result.
-    doing : mapping of int to str
-        The activity of each rank as named by its program, e.g. a test.
-    excused : collection of str
-        Activities that ranks have aborted; findings there are suppressed from now on.
-    lost : list of (RankState, RequestRecord)
-        The active requests of earlier tests that no handle referred to at the end of the run.
-    """
+    """Follows every MPI call of every rank and collects findings."""
 
     def __init__(self, *, synchronous: bool = False) -> None:
-        self.synchronous = synchronous
-        self.start = ""
+        self.synchronous = synchronous  # whether each standard send waits for its receive, as without buffering
+        self.start = ""  # the directory in which the program starts; file names are relative to it
+        # Whether the program may depend on buffered sends, which only a further run can decide.
         self.is_doubtful = False
-        self.wildcards = False
-        self.polls = False
+        self.wildcards = False  # whether a receive or probe has used a wildcard source
+        self.polls = False  # whether a rank has tested for completion and may have acted on a negative result
         self.ranks: dict[int, RankState] = {}
         self.calls: dict[Fiber | None, MpiCall] = {}
         self.in_flight: dict[Message, MessageSide] = {}  # messages not known to be received
@@ -216,8 +151,10 @@ class Monitor:
         # Errors raised by calls, by rank and instruction: the place, class, text and details of the finding.
         self.raised: dict[tuple[int, CodeType | str, int], tuple[Place, str, str, tuple[str, ...]]] = {}
         self.refused: set[MpiCall] = set()  # open calls whose errors went to an error handler
-        self.doing: Mapping[int, str] = {}
+        self.doing: Mapping[int, str] = {}  # the activity of each rank as named by its program, e.g. a test
+        # Activities that ranks have aborted; findings there are suppressed from now on.
         self.excused: Collection[str] = ()
+        # The active requests of earlier tests that no handle referred to at the end of the run, each a `RequestRecord`.
         self.lost: list[tuple[RankState, Any]] = []
         self._noted: dict[tuple[str, str, int, str, str], _Noted] = {}
         # Program code and other code, by address: hashing a code object takes microseconds.
@@ -287,12 +224,7 @@ class Monitor:
     def outermost(self, fiber: Fiber | None, inside: MpiCall | None, frame: FrameType) -> MpiCall | None:
         """Return the `MpiCall` for a call from a frame.
 
-        It is the first of a thread, or one nested in another call.
-
-        Returns
-        -------
-        MpiCall or None
-            None if the caller is not the program.
+        It is the first of a thread, or one nested in another call. The result is None if the caller is not the program.
         """
         if inside is None:
             if fiber is None or not is_program(fiber):

@@ -182,10 +182,7 @@ def unreceived(monitor: Monitor, *, before: bool = False) -> None:
 def buffered(monitor: Monitor) -> bool | None:
     """Find sends that have completed only because they were buffered.
 
-    Returns
-    -------
-    bool or None
-        Whether the program depends on that; None if wildcards, polls or threads could have led to another execution.
+    Return whether the program depends on that; None if wildcards, polls or threads could have led to another execution.
     """
     replay_all([state.steps for state in monitor.ranks.values()], is_over=True)
     first = {number: steps[0] for number, state in monitor.ranks.items() if (steps := state.steps.listed())}

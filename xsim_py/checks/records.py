@@ -24,46 +24,18 @@ _BUFFERED = frozenset(f"Comm.{name}" for name in ("Bsend", "bsend", "Ibsend", "i
 
 
 class RankAction:
-    """An action that a rank has begun, which other ranks may wait for or learn of.
-
-    Attributes
-    ----------
-    posted : bool
-        Whether it has begun in the replay; see `ordering`.
-    clock : array or None
-        Its beginning; see `clocks`.
-    """
+    """An action that a rank has begun, which other ranks may wait for or learn of."""
 
     __slots__ = ("clock", "posted")
 
     def __init__(self) -> None:
-        self.posted = False
-        self.clock: Any = None
+        self.posted = False  # whether it has begun in the replay; see `ordering`
+        self.clock: Any = None  # its beginning, an array; see `clocks`
 
 
 @final
 class MessageSide(RankAction):
-    """One side of a program's message: a send or a receive.
-
-    Attributes
-    ----------
-    rank : int
-        The world rank of this side.
-    name : str
-        The call.
-    place : Place
-        The place of the call.
-    comm : Communicator
-        The communicator.
-    peer, tag : int
-        As passed to the call, including ANY_SOURCE and ANY_TAG.
-    signature : Signature or None
-        The elements sent, or the room for elements.
-    partner : MessageSide or None
-        The other side, once matched.
-    next_side : MessageSide or None
-        A further side that the same call begins and waits for.
-    """
+    """One side of a program's message: a send or a receive."""
 
     __slots__ = (
         "comm",
@@ -79,15 +51,21 @@ class MessageSide(RankAction):
     )
 
     rank: int
+    """The world rank of this side."""
     name: str
     place: Place
     comm: Any
     peer: int
+    """As passed to the call, including ANY_SOURCE."""
     tag: int
+    """As passed to the call, including ANY_TAG."""
     signature: Signature | None
+    """The elements sent, or the room for elements."""
     sends: bool
     partner: MessageSide | None
+    """The other side, once matched."""
     next_side: MessageSide | None
+    """A further side that the same call begins and waits for."""
 
     @property
     def buffered(self) -> bool:
@@ -100,13 +78,7 @@ class MessageSide(RankAction):
 
 
 class RequestWait(RankAction):
-    """The arrival of a rank at a call that completes requests; no rank waits for it.
-
-    Attributes
-    ----------
-    name, place : str, Place
-        The call and its place.
-    """
+    """The arrival of a rank at a call that completes requests; no rank waits for it."""
 
     __slots__ = ("name", "place")
 
@@ -118,25 +90,7 @@ class RequestWait(RankAction):
 
 @final
 class CollectiveCall(RankAction):
-    """One rank's call of a collective: its name, root, operation, and blocks sent and expected.
-
-    Attributes
-    ----------
-    place : Place
-        The place of the call.
-    name : str
-        The call, as mpi4py spells it.
-    root, op : int, str or None
-        The root and operation, if the call has one.
-    signatures : tuple of Signature
-        The blocks of a call in which all members' blocks are equal.
-    sent_blocks, expected_blocks : dict of int to Signature
-        For a call with a count for each rank: the blocks sent to and expected from each rank.
-    same : str
-        The arguments that must agree on all members, in words.
-    group : sequence of int
-        The world ranks for which it creates a communicator.
-    """
+    """One rank's call of a collective: its name, root, operation, and blocks sent and expected."""
 
     __slots__ = (
         "expected_blocks",
@@ -155,15 +109,16 @@ class CollectiveCall(RankAction):
     def __init__(
         self,
         rank: int,
-        name: str,
+        name: str,  # as mpi4py spells it
         place: Place,
         root: int | None = None,
         op: str | None = None,
-        signatures: tuple[Signature | None, ...] = (),
+        signatures: tuple[Signature | None, ...] = (),  # the blocks of a call in which all members' blocks are equal
+        # For a call with a count for each rank: the blocks sent to each.
         sent_blocks: dict[int, Signature] | None = None,
-        expected_blocks: dict[int, Signature] | None = None,
-        same: str = "",
-        group: Any = (),
+        expected_blocks: dict[int, Signature] | None = None,  # and those expected from each
+        same: str = "",  # the arguments that must agree on all members, in words
+        group: Any = (),  # the world ranks for which it creates a communicator
     ) -> None:
         self.posted = False  # hot path: one call fewer than with `super`
         self.clock = None
@@ -181,113 +136,64 @@ class CollectiveCall(RankAction):
 
 
 class CollectiveCalls:
-    """One collective of a communicator, with the calls of the members that have entered it.
-
-    Attributes
-    ----------
-    members : sequence of int
-        The world ranks of the members.
-    calls : dict of int to CollectiveCall
-        The calls of the members that have entered, by their ranks in the communicator.
-    posted : int
-        How many of them have begun in the replay; see `ordering`.
-    clock : array or None
-        The joint knowledge after all of them have begun; see `clocks`.
-    """
+    """One collective of a communicator, with the calls of the members that have entered it."""
 
     __slots__ = ("calls", "clock", "members", "posted")
 
     def __init__(self, members: Any) -> None:
-        self.members = members
-        self.clock: Any = None
+        self.members = members  # their world ranks
+        self.clock: Any = None  # the joint knowledge after all of them have begun; see `clocks`
+        # Of the members that have entered, by their ranks in the communicator.
         self.calls: dict[int, CollectiveCall] = {}
-        self.posted = 0
+        self.posted = 0  # how many of them have begun in the replay; see `ordering`
 
 
 @final
 class Signal(RankAction):
-    """A synchronisation of two ranks by calls on a window: Post to Start, or Complete to Wait.
-
-    Attributes
-    ----------
-    sent : bool
-        Whether it has been sent.
-    since, until : int, float
-        For a Post: the moments of its rank when it was made, and when the accesses it allows were complete.
-    """
+    """A synchronisation of two ranks by calls on a window: Post to Start, or Complete to Wait."""
 
     __slots__ = ("sent", "since", "until")
 
     def __init__(self) -> None:
         super().__init__()
         self.sent = False
-        self.since = 0
-        self.until = inf
+        self.since = 0  # for a Post: the moment of its rank when it was made
+        self.until = inf  # for a Post: the moment of its rank when the accesses it allows were complete
 
 
 @final
 class Access(RankAction):
-    """An access to memory that a rank exposes in a window.
+    """An access to memory that a rank exposes in a window."""
 
-    Attributes
-    ----------
-    rank, title, place : int, str, Place
-        The accessing rank, its call, and the place of the call.
-    ended : int
-        The step at which it was complete; see `clocks`.
-    of : str
-        The kind of object accessed: a window or a file.
-    how, what : str
-        Whether it reads, writes or accumulates; for an accumulation, the operation and type.
-    datatype : Type or None
-        The type of the target's elements, for an accumulation.
-    pieces : list of (int, int)
-        The start and end of each piece in the window, in ascending order.
-    exclusive : bool
-        Whether an exclusive lock protects it.
-    epoch : int
-        The number of fences its rank had called on the window before.
-    since, until : int, float
-        The moments of its rank when it began and when it was complete; see `RankState`.
-    allowed_by : Signal or None
-        The Post of the target that allows it.
-    used : RequestRecord, Unnamed or None
-        The record that holds the origin buffers until the access is complete there.
-    is_local, is_passive : bool
-        Whether it is a load or store by the rank itself; whether the accessing rank holds a lock.
-    polls : bool
-        For a load: whether the rank polls for a value. For a store, or a read of another rank's memory: whether it is
-        one of several, so that readers may poll for a value or accept any.
-    was_polled : bool
-        For a local access: whether the rank has already polled the same bytes until a value arrived, so that puts known
-        to have begun there are complete.
-    after : list of Access
-        For a fetching access: the accumulations whose results it may have seen, and so comes after.
-    latest : dict of int to Access
-        For a fetching access: the last accumulation of each rank at that location so far.
-    """
-
-    of = "a window"
+    of = "a window"  # the kind of object accessed: this or a file
+    # The `RequestRecord` or `Unnamed` that holds the origin buffers until the access is complete there.
     used: Any = None
-    datatype: Any = None
+    datatype: Any = None  # of the target's elements, for an accumulation
+    # The step at which it was complete, see `clocks`; the moment of its rank when it began, see `RankState`.
     ended = since = 0
-    until = inf
-    allowed_by: Signal | None = None
+    until = inf  # the moment of its rank when it was complete
+    allowed_by: Signal | None = None  # the Post of the target that allows it
+    # `is_local`: it is a load or store by the rank itself. `is_passive`: the accessing rank holds a lock.
+    # `polls`: a load by which the rank polls for a value; for a store, or a read of another rank's memory, it is one of
+    # several, so that readers may poll for a value or accept any. `was_polled`: for a local access, the rank has
+    # already polled the same bytes until a value arrived, so that puts known to have begun there are complete.
     is_local = is_passive = polls = was_polled = False
+    # For a fetching access: the accumulations whose results it may have seen, and so comes after.
     after: Sequence[Access] = ()
+    # For a fetching access: the last accumulation of each rank at that location so far.
     latest: Mapping[int, Access] = MappingProxyType({})
 
     def __init__(
         self,
-        rank: int,
-        title: str,
+        rank: int,  # the accessing rank
+        title: str,  # its call
         place: Place,
-        how: str,
-        what: str,
-        pieces: list[tuple[int, int]],
+        how: str,  # whether it reads, writes or accumulates
+        what: str,  # for an accumulation, the operation and type
+        pieces: list[tuple[int, int]],  # the start and end of each piece in the window, in ascending order
         *,
-        exclusive: bool,
-        epoch: int = 0,
+        exclusive: bool,  # whether an exclusive lock protects it
+        epoch: int = 0,  # the number of fences its rank had called on the window before
     ) -> None:
         super().__init__()
         self.epoch = epoch

@@ -30,49 +30,27 @@ _WAITS_FOR_ONE = frozenset(("Waitany", "waitany", "Waitsome", "waitsome"))
 
 
 class RequestRecord:
-    """A request of a rank, until it is completed, or freed if it is persistent.
+    """A request of a rank, until it is completed, or freed if it is persistent."""
 
-    Attributes
-    ----------
-    task : Task
-        The task of the request.
-    title, place : str, Place
-        The call that created it, and its place.
-    persistent, active, started, waited_for : bool
-        Whether it can be started again, is in progress, was ever started, and was waited for before that.
-    transfers : list of MessageSide
-        The messages that it currently represents.
-    used : list of Used
-        The buffers in use while it is active.
-    collective : CollectiveCall or None
-        The collective that it represents.
-    buf, peer, tag, sends, comm
-        Of a persistent request: the arguments of each started send or receive.
-    partitions : list of PackedMemory
-        The parts of the buffer of a partitioned request.
-    restart : callable, optional
-        For a persistent collective: called with this record and each call that starts it.
-    at_end : callable, optional
-        Called when the request of a one-sided call completes.
-    """
-
-    waited_for = sends = False
+    # Of a persistent request: `sends`, `peer`, `tag`, `buf` and `comm` are arguments of each started send or receive.
+    waited_for = sends = False  # the former: whether it was waited for before it was ever started
     peer = tag = 0
     buf: Any = None
     comm: Any = None
-    collective: CollectiveCall | None = None
+    collective: CollectiveCall | None = None  # that it represents
+    # For a persistent collective: called with this record and each call that starts it.
     restart: Callable[[RequestRecord, MpiCall], None] | None = None
-    at_end: Callable[[], None] | None = None
-    partitions: Sequence[Any] = ()
+    at_end: Callable[[], None] | None = None  # called when the request of a one-sided call completes
+    partitions: Sequence[Any] = ()  # the parts of the buffer of a partitioned request, each a `PackedMemory`
 
     def __init__(self, task: Any, title: str, place: Place, *, persistent: bool) -> None:
         self.task = task
-        self.title = title
+        self.title = title  # of the call that created it
         self.place = place
-        self.persistent = persistent
-        self.active = self.started = not persistent
-        self.transfers: list[MessageSide] = []
-        self.used: list[Used] = []
+        self.persistent = persistent  # whether it can be started again
+        self.active = self.started = not persistent  # whether it is in progress, and was ever started
+        self.transfers: list[MessageSide] = []  # the messages that it currently represents
+        self.used: list[Used] = []  # the buffers in use while it is active
 
 
 def of_request(monitor: Monitor, call: MpiCall, request: Any) -> RequestRecord | None:
@@ -96,10 +74,7 @@ def of_request(monitor: Monitor, call: MpiCall, request: Any) -> RequestRecord |
 def completed(monitor: Monitor, state: RankState, task: Any, operation: Any, call: MpiCall | None) -> None:
     """Record that a request has completed, in a call of the program or on its behalf.
 
-    Parameters
-    ----------
-    operation : Operation or None
-        The operation of the request until now.
+    `operation` is that of the request until now.
     """
     record = state.requests.get(id(task))
     if record is None:

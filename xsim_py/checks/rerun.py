@@ -44,6 +44,7 @@ _MOST_ALIKE = 3
 _ENDS = {"finished": "finishes", "aborted": "aborts", "stalled": "deadlocks"}
 
 RunOnce = Callable[..., "Result"]
+"""Runs the program; takes its output streams and a monitor."""
 
 
 class _Outcome(NamedTuple):
@@ -68,24 +69,14 @@ class _Outcome(NamedTuple):
 
 def checked(
     once: RunOnce,
-    streams: tuple[TextIO, TextIO],
+    streams: tuple[TextIO, TextIO],  # of the first run
     parameters: RunParameters,
     *,
-    repeats: bool,
+    repeats: bool,  # whether the program may be run again
     progress: Any,
     started: Any,
 ) -> Result:
-    """Run a program under a monitor, and again if that leaves something open.
-
-    Parameters
-    ----------
-    once : callable
-        Runs the program; takes its output streams and a monitor.
-    streams : pair of text files
-        The output streams of the first run.
-    repeats : bool
-        Whether the program may be run again.
-    """
+    """Run a program under a monitor, and again if that leaves something open."""
     monitor, selection = Monitor(), parameters.check or Checks()
     began_s = time.process_time()
     result = once(streams, monitor=monitor, progress=progress, started=started)
@@ -116,16 +107,8 @@ def checked(
 class _FurtherRuns:
     """Silent reruns of a program within a time limit.
 
-    Parameters
-    ----------
-    once : callable
-        See `checked`.
-    first : Result
-        The run that has left something open.
-    spent_s : float
-        The CPU time of that run.
-    list_all : bool
-        Whether to list races that change nothing; a user who asks for them accepts the time of some runs.
+    `first` is the run that has left something open, and `spent_s` its CPU time. `list_all` says whether to list races
+    that change nothing; a user who asks for them accepts the time of some runs.
     """
 
     def __init__(self, once: RunOnce, first: Result, spent_s: float, *, list_all: bool) -> None:

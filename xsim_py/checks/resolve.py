@@ -259,10 +259,7 @@ def is_defined(name: str, scope: Scope) -> bool:
 def access_by_callee(touch: Touch, scope: Scope, holder: type | None = None) -> str:
     """Return what a function of Python or numpy does with an array argument; "" if nothing.
 
-    Parameters
-    ----------
-    holder : type, optional
-        The type of the container, a list, tuple or dict, in which the arrays are passed.
+    `holder` is the type of the container, a list, tuple or dict, in which the arrays are passed.
     """
     callee = touch.callee
     if callee in (A_METHOD, A_TEXT, A_TRUTH):

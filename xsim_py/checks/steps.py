@@ -34,23 +34,12 @@ _BEGUN: Any = _Begun()
 
 
 class Steps:
-    """The steps of a rank that have not been replayed; the actions of the first one have begun.
-
-    Parameters
-    ----------
-    keeps : sized
-        All steps are kept while this is not empty.
-
-    Attributes
-    ----------
-    pending : deque of Step
-        The steps, in order.
-    """
+    """The steps of a rank that have not been replayed; the actions of the first one have begun."""
 
     __slots__ = ("_keeps", "pending")
 
     def __init__(self, keeps: Sized) -> None:
-        self._keeps = keeps
+        self._keeps = keeps  # all steps are kept while this is not empty
         self.pending: deque[Step] = deque()
 
     def add_blocking(self, side: MessageSide) -> None:

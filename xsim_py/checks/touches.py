@@ -53,18 +53,12 @@ _TRUTH_TESTS = (A_TRUTH, ("bool",))
 
 
 class GuardedMemory(Protocol):
-    """Memory that a rank must not access, or whose accesses are recorded.
-
-    Attributes
-    ----------
-    pieces : list of (int, int)
-        The addresses between which it lies.
-    is_window : bool
-        Whether accesses are allowed as long as no others touch the same bytes.
-    """
+    """Memory that a rank must not access, or whose accesses are recorded."""
 
     pieces: list[tuple[int, int]]
+    """The addresses between which it lies."""
     is_window: bool
+    """Whether accesses are allowed as long as no others touch the same bytes."""
 
     def record_access(
         self, how: str, place: Place, pieces: list[tuple[int, int]], array: Any, frame: FrameType
@@ -73,19 +67,12 @@ class GuardedMemory(Protocol):
 
 
 class WatchedCode:
-    """The instructions of a function that may access an array, while they are worth watching.
-
-    Attributes
-    ----------
-    lines : set of int
-        Their lines.
-    touching : dict of int to (int, tuple of Touch)
-        The line and the possible array accesses of each instruction, by offset.
-    """
+    """The instructions of a function that may access an array, while they are worth watching."""
 
     def __init__(self, code: CodeType) -> None:
         self.code = code
         file = code.co_filename
+        # The line and the possible array accesses of each instruction, by offset.
         self.touching = dict(touching(code, file)) if of_program(file) and touches_of(file) else {}
         self._inspections: dict[int, int] = {}
         self._ahead: dict[int, CodeAhead | None] = {}

@@ -38,23 +38,16 @@ _PLAIN = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.POSITIONAL_ONLY)
 
 
 class Hooks(NamedTuple):
-    """The functions that a monitor calls around each call of one method.
-
-    Attributes
-    ----------
-    check : callable or None
-        Called before the method with the monitor, the call, and the method's arguments; returns a function that takes
-        the result, and returns True if it has handled it completely.
-    ended, failed : callable
-        Called after a call with its owner (if any) and result, or with the exception.
-    tidy : callable
-        Called when a rank has many steps.
-    """
+    """The functions that a monitor calls around each call of one method."""
 
     check: Callable[..., After | None] | None
+    """Called before the method with the monitor, the call, and the method's arguments."""
     ended: Callable[[Monitor, MpiCall, Any, Any], None]
+    """Called after a call with its owner (if any) and result."""
     failed: Callable[[Monitor, MpiCall, BaseException], None]
+    """Called after a call with the exception."""
     tidy: Callable[[Monitor, RankState], None]
+    """Called when a rank has many steps."""
 
 
 _SOURCE = """
