@@ -51,26 +51,15 @@ class Body(FoundInRanks):
     A rank that raises ends silently. The others continue, because their exceptions matter, too. If they wait for that
     rank, the run deadlocks, and its report has their locations. A rank that polls would do so forever, so the job is
     ended after a hundred seconds of virtual time.
-
-    Parameters
-    ----------
-    item : pytest.Function
-        The test, set up outside the ranks except for the fixtures `inside`.
-    inside : collection of str
-        The fixtures that are set up in each rank, in the order of the test's requests.
-    snapshot : Snapshot
-        The program's modules before any test.
-    seed : int
-        Seed of the run.
     """
 
     def __init__(self, item: Any, inside: Sequence[str], snapshot: Snapshot, seed: int) -> None:
         self.home = Path(item.config.rootpath)
         self.raised: list[Raised] = []
         self.passed = 0
-        self._item = item
-        self._inside = inside
-        self._snapshot = snapshot
+        self._item = item  # set up outside the ranks except for the fixtures `inside`
+        self._inside = inside  # the fixtures that are set up in each rank, in the order of the test's requests
+        self._snapshot = snapshot  # the program's modules before any test
         self._seed = seed
         self._names = _names_of(item)
         self._begun: list[Rank] = []

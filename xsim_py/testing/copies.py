@@ -156,25 +156,15 @@ class _RankUnpickler(pickle.Unpickler):
 class Copies:
     """Values by name, of which each rank gets its own copies if possible.
 
-    Parameters
-    ----------
-    values : mapping
-        The values, by name.
-    is_private : callable
-        Returns True if each rank has its own module of this name.
-    shared : collection
-        Objects that ranks share without a warning.
-
-    Attributes
-    ----------
-    uncopied : dict
-        Classes of shared objects, by the name of the value that contains them.
+    `is_private` returns True if each rank has its own module of a given name. Ranks share the `shared` objects without
+    a warning.
     """
 
     def __init__(
         self, values: Mapping[Any, Any], is_private: Callable[[str], bool], shared: Collection[Any] = ()
     ) -> None:
         self._names = list(values)
+        # Classes of shared objects, by the name of the value that contains them.
         self.uncopied: dict[Any, list[str]] = {}
         deepcopied: set[Any] = set()
         with warnings.catch_warnings():

@@ -10,16 +10,10 @@ _NAME = "pdbinvoke"
 
 
 class RankDebugger:
-    """Replaces pytest's debugger, which would start after the run.
-
-    Parameters
-    ----------
-    debugger : object
-        Pytest's debugger, which still handles exceptions outside ranks.
-    """
+    """Replaces pytest's debugger, which would start after the run."""
 
     def __init__(self, debugger: Any) -> None:
-        self._debugger = debugger
+        self._debugger = debugger  # pytest's debugger, which still handles exceptions outside ranks
         self._seen: list[BaseException] = []
 
     def pytest_exception_interact(self, node: Any, call: Any, report: Any) -> None:

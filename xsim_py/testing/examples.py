@@ -40,13 +40,7 @@ class PartialFailure(BaseException):
 
 
 class Examples:
-    """The examples of a test, by number, with the outcomes of the ranks.
-
-    Parameters
-    ----------
-    waits : RankWaits
-        The waits of the test's ranks.
-    """
+    """The examples of a test, by number, with the outcomes of the ranks."""
 
     def __init__(self, waits: RankWaits) -> None:
         self._waits = waits

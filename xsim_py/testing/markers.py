@@ -36,30 +36,20 @@ TOO_FEW = "Test requires {} MPI processes, only {} MPI processes specified, skip
 
 
 class RankRequest(NamedTuple):
-    """The numbers of ranks that a test requests, with its options.
-
-    Attributes
-    ----------
-    ranks : tuple of int
-        Each number is a separate test.
-    options : dict
-        Further parameters of `xsim_py.simulate`.
-    parameter : str
-        Name of the test parameter for several numbers, as in the mark's own plugin.
-    label : str
-        Prefix of the number in a test's name, if there are several.
-    minimum : int or None
-        The minimum number of ranks, without a maximum; None if the test runs on exactly these numbers.
-    skip : str
-        Reason to skip the test; usually empty.
-    """
+    """The numbers of ranks that a test requests, with its options."""
 
     ranks: tuple[int, ...]
+    """Each number is a separate test."""
     options: dict[str, Any]
+    """Further parameters of `xsim_py.simulate`."""
     parameter: str = _PARAMETER
+    """Name of the test parameter for several numbers, as in the mark's own plugin."""
     label: str = "ranks"
+    """Prefix of the number in a test's name, if there are several."""
     minimum: int | None = None
+    """The minimum number of ranks, without a maximum; None if the test runs on exactly these numbers."""
     skip: str = ""
+    """Reason to skip the test; usually empty."""
 
     def numbers(self, item: Any) -> tuple[int, ...]:
         """Return the numbers of ranks of one parametrized test; a test of `unittest` has only one."""
@@ -70,16 +60,9 @@ class RankRequest(NamedTuple):
 def request_of(node: Any, *, default: tuple[int, ...], foreign: frozenset[str], with_mpi: bool) -> RankRequest | None:
     """Return the ranks requested by the marks of a test; None if it has no such mark.
 
-    Parameters
-    ----------
-    node : pytest.Item or the definition of a test function
-        Its nearest mark counts, so that one of a class or module is a default.
-    default : tuple of int
-        Default for tests without a number; may be empty.
-    foreign : frozenset of str
-        The marks of other plugins that this plugin handles.
-    with_mpi : bool
-        Whether to run tests of pytest-mpi.
+    The `node` is a `pytest.Item` or the definition of a test function; its nearest mark counts, so that one of a class
+    or module is a default. `default` is for tests without a number; it may be empty. `foreign` are the marks of other
+    plugins that this plugin handles. `with_mpi` says whether to run tests of pytest-mpi.
     """
     for mark in node.iter_markers():
         if mark.name == "ranks":

@@ -46,22 +46,12 @@ class _Terminal:
 
 
 class Member:
-    """The plugin in the session of one rank.
-
-    Parameters
-    ----------
-    job : SessionJob
-        Receives all reports.
-    rank : int
-        The rank of the session.
-    outer : pytest.Config
-        The configuration of the user's session.
-    """
+    """The plugin in the session of one rank."""
 
     def __init__(self, job: SessionJob, rank: int, outer: pytest.Config) -> None:
-        self._job = job
+        self._job = job  # receives all reports
         self._rank = rank
-        self._outer = outer
+        self._outer = outer  # the configuration of the user's session
         self._failed = False
 
     @pytest.hookimpl(tryfirst=True)

@@ -44,12 +44,7 @@ _LEAST_S = 0.01
 def prepare(items: Sequence[tuple[Any, RankRequest]], options: dict[str, Any]) -> None:
     """Make these tests run on ranks; called after the collection.
 
-    Parameters
-    ----------
-    items : sequence of (pytest.Function, Wish)
-        The tests, with their requests.
-    options : dict
-        Default parameters of `simulate` for all tests.
+    The `items` are tests with their requests. The `options` are default parameters of `simulate` for all tests.
     """
     snapshot = Snapshot({item.cls for item, _ in items if item.cls is not None})
     for item, requested in items:

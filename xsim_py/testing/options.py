@@ -23,15 +23,7 @@ _READ: dict[str, Callable[[Any], object]] = {"seed": seed, "shards": positive, "
 def refuse_bad(options: Mapping[str, Any]) -> None:
     """Raise an error if options are invalid for any number of ranks.
 
-    Parameters
-    ----------
-    options : mapping
-        Parameters of `xsim_py.simulate`.
-
-    Raises
-    ------
-    pytest.UsageError
-        One problem per line.
+    The `options` are parameters of `xsim_py.simulate`. Raises a `pytest.UsageError` with one problem per line.
     """
     problems = list(_problems(options))
     if problems:

@@ -175,27 +175,18 @@ def is_of_plugin(fixturedefs: Any, value: Any) -> bool:
 
 
 class OutsideSetup(NamedTuple):
-    """The part of a test that was set up outside the ranks, as one rank receives it.
-
-    Attributes
-    ----------
-    value : dict
-        Values of fixtures.
-    param : dict
-        Parameters of fixtures that are set up in ranks.
-    instance : dict
-        Attributes of the test's instance.
-    closure : dict
-        Contents of the closures of pytest's fixtures that call ``setup_class`` and related functions.
-    copied : callable
-        Copies the value of a fixture that is requested later.
-    """
+    """The part of a test that was set up outside the ranks, as one rank receives it."""
 
     value: dict[str, Any]
+    """Values of fixtures."""
     param: dict[str, Any]
+    """Parameters of fixtures that are set up in ranks."""
     instance: dict[str, Any]
+    """Attributes of the test's instance."""
     closure: dict[str, list[Any]]
+    """Contents of the closures of pytest's fixtures that call ``setup_class`` and related functions."""
     copied: Callable[[str, Any], Any]
+    """Copies the value of a fixture that is requested later."""
 
 
 class Owner(SimpleNamespace):
@@ -208,24 +199,12 @@ class Owner(SimpleNamespace):
 
 
 class Fixtures:
-    """The fixtures of a test in one rank.
-
-    Parameters
-    ----------
-    item : pytest.Function
-        The test.
-    owner : Owner
-        The owner of the test in this rank.
-    outside : Outside
-        The part of the test that was set up outside.
-    stack : ExitStack
-        Closed after the body.
-    """
+    """The fixtures of a test in one rank."""
 
     def __init__(self, item: Any, owner: Owner, outside: OutsideSetup, stack: ExitStack) -> None:
         self.item = item
-        self.owner = owner
-        self.stack = stack
+        self.owner = owner  # of the test in this rank
+        self.stack = stack  # closed after the body
         self._outside = outside
         self._values: dict[tuple[str, int], Any] = {}
         for name, value in outside.value.items():

@@ -15,10 +15,7 @@ _FIRST_INTERVAL_PS = PS_PER_S // 1_000_000
 class RankWaits:
     """The ranks of a job that wait for outcomes.
 
-    Parameters
-    ----------
-    own_argument : object
-        Events with this argument do not belong to the program.
+    Events with `own_argument` as their argument do not belong to the program.
     """
 
     def __init__(self, own_argument: Any) -> None:

@@ -54,22 +54,12 @@ class _Test:
 
 
 class SessionJob:
-    """One start of the ranks, with their reports.
-
-    Parameters
-    ----------
-    controller : Controller
-        The controller of the session.
-    ranks : int
-        Number of ranks.
-    done : set of str
-        The tests that earlier starts have finished.
-    """
+    """One start of the ranks, with their reports."""
 
     def __init__(self, controller: Controller, ranks: int, done: set[str]) -> None:
         self.controller = controller
         self.ranks = ranks
-        self.done = done
+        self.done = done  # the tests that earlier starts have finished
         self.waits = RankWaits(self)
         """The arguments of the poll events of failed ranks; the others are waiting fibers."""
         self.running_test: dict[int, str] = {}
@@ -256,12 +246,7 @@ class SessionJob:
 def merged(reports: dict[int, list[Any]], ranks: int) -> list[Any]:
     """Return the reports of one test, one per phase, merged from those of its ranks.
 
-    Parameters
-    ----------
-    reports : dict
-        The reports of each rank, in order.
-    ranks : int
-        Number of ranks of the whole job.
+    `reports` has those of each rank, in order. `ranks` is the number of ranks of the whole job.
     """
     failed = any(each.failed for mine in reports.values() for each in mine)
     if not failed:
