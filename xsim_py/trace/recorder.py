@@ -23,18 +23,12 @@ ALL, FROM_ROOT, TO_ROOT, FROM_BELOW = range(4)
 
 
 class Rows:
-    """An append-only table of integers.
-
-    Parameters
-    ----------
-    width : int
-        Numbers per row.
-    """
+    """An append-only table of integers."""
 
     __slots__ = ("_numbers", "_width")
 
     def __init__(self, width: int) -> None:
-        self._width = width
+        self._width = width  # numbers per row
         # A trace may have millions of rows, and a tuple of ten numbers takes five times the memory.
         self._numbers: array[int] | list[int] = array("q")
 
@@ -70,12 +64,7 @@ class Rows:
 class Recorder:
     """The record of events on the ranks of one shard; `Trace.of` merges the shards.
 
-    Attributes
-    ----------
-    spans, departures, arrivals, waits, entries : Rows
-        See the methods that fill them.
-    marks : list
-        The values of each `Mark`.
+    The methods that fill `spans`, `departures`, `arrivals`, `waits` and `entries` describe their columns.
     """
 
     def __init__(self) -> None:
@@ -84,7 +73,7 @@ class Recorder:
         self.arrivals = Rows(4)
         self.waits = Rows(7)
         self.entries = Rows(8)
-        self.marks: list[tuple[int, int, str, str, int | None, str]] = []
+        self.marks: list[tuple[int, int, str, str, int | None, str]] = []  # the values of each `Mark`
         self._texts: dict[str, int] = {}
         self._open: dict[int, tuple[str, int, str, list[int]]] = {}
 
@@ -165,18 +154,10 @@ class Recorder:
     ) -> None:
         """Record a wait of a rank in its open call.
 
-        Parameters
-        ----------
-        rank : int
-            The rank that waits.
-        start_ps, end_ps : int
-            Begin and end. For a vectorised collective only the difference is meaningful.
-        what : int
-            One of `FOR_MESSAGE`, `FOR_ANSWER`, `FOR_COLLECTIVE` and `FOR_OTHERS`.
-        peer : int, optional
-            The sender of the message, or the rank expected to reply.
-        ticket : int, optional
-            Of a send with a reply: see `departed`; of a collective, its row: see `continue_in_background`.
+        For a vectorised collective only the difference of the times is meaningful. `what` is `FOR_MESSAGE`,
+        `FOR_ANSWER`, `FOR_COLLECTIVE` or `FOR_OTHERS`. `peer` is the sender of the message, or the rank expected to
+        reply. `ticket` is that of a send with a reply (see `departed`), or the row of a collective (see
+        `continue_in_background`).
         """
         self.waits.append(rank, self._call_ps(rank, start_ps), start_ps, end_ps, what, peer, ticket)
 
@@ -185,18 +166,9 @@ class Recorder:
     ) -> None:
         """Record that a rank enters a collective.
 
-        Parameters
-        ----------
-        rank : int
-            The rank that enters.
-        enter_ps : int
-            The time.
-        communicator, number : int
-            Identify the collective; equal on all members.
-        pattern : int
-            Which ranks must have entered before a rank can leave: `ALL`, `FROM_ROOT`, `TO_ROOT` or `FROM_BELOW`.
-        root, me : int
-            The root, and the rank itself, in the communicator.
+        `communicator` and `number` identify the collective; they are equal on all members. `pattern` says which ranks
+        must have entered before a rank can leave: `ALL`, `FROM_ROOT`, `TO_ROOT` or `FROM_BELOW`. `root` and `me`, the
+        rank itself, are ranks in the communicator.
         """
         call_ps = NEVER
         if rank in self._open:
@@ -226,17 +198,8 @@ class Recorder:
     ) -> None:
         """Mark an instant of a rank: a failure, the detection of one, a checkpoint.
 
-        Parameters
-        ----------
-        rank : int
-            The rank; recorded once, in its shard.
-        time_ps : int
-            The time.
-        kind : str
-            One word, such as ``failed``, ``learned``, ``revoked``, ``told``, ``aborted``, ``restart``, ``checkpoint``.
-        text : str
-            One line for users.
-        dead, how : int, str, optional
-            The failed rank that the rank learns of, and how.
+        A mark is recorded once, in the shard of its rank. `kind` is one word, such as ``failed``, ``learned``,
+        ``revoked``, ``told``, ``aborted``, ``restart``, ``checkpoint``, and `text` one line for users. `dead` is the
+        failed rank that the rank learns of, and `how` says how.
         """
         self.marks.append((rank, time_ps, kind, text, dead, how))

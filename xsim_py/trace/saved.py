@@ -23,19 +23,7 @@ _MOST_BYTES: Final = 1 << 30
 def save_trace(trace: Trace, target: Path, *, digest: str) -> None:
     """Write the calls, messages and marks of a trace; equal traces give equal bytes.
 
-    Parameters
-    ----------
-    trace : Trace
-        The trace.
-    target : path
-        The file to write.
-    digest : str
-        The digest of its run.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written.
+    The `digest` is that of its run. Raises an `OSError` if the file cannot be written.
     """
     columns = {
         name: dict(zip(kind._fields, map(list, zip(*getattr(trace, name), strict=True)), strict=False))
@@ -55,17 +43,8 @@ def load_trace(source: Path, *, digest: str, ranks: int) -> Trace | None:
 
     Return None if there is none, or it belongs to a run with a different digest.
 
-    Parameters
-    ----------
-    source : path
-        The file.
-    digest, ranks : str, int
-        The run's digest and its number of ranks.
-
-    Raises
-    ------
-    ConfigError
-        If the file is not a trace, or unpacks to more than a gigabyte.
+    The `digest` and `ranks` are those of the run. Raises a `ConfigError` if the file is not a trace, or unpacks to more
+    than a gigabyte.
     """
     if not source.is_file():
         return None

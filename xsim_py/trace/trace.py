@@ -99,18 +99,10 @@ R = TypeVar("R")
 
 
 class Records(Sequence[R], Generic[R]):
-    """A sequence of records stored as columns: eight bytes per number, with records made on demand.
-
-    Parameters
-    ----------
-    make : callable
-        Makes a record from the values of its columns, in order.
-    columns : dict of str to sequence
-        The values.
-    """
+    """A sequence of records stored as columns: eight bytes per number, with records made on demand."""
 
     def __init__(self, make: Callable[..., R], columns: dict[str, Sequence[Any]]) -> None:
-        self._make = make
+        self._make = make  # makes a record from the values of its columns, in order
         self.columns = columns
 
     def __len__(self) -> int:
@@ -141,29 +133,15 @@ class Records(Sequence[R], Generic[R]):
 
 
 class Trace:
-    """All recorded events of a run.
-
-    Attributes
-    ----------
-    spans : sequence of Span
-        Ordered by start time, then rank.
-    messages : sequence of Message
-        Ordered by send time.
-    marks : sequence of Mark
-        Ordered by time, then rank.
-    waits : sequence of Wait
-        Ordered by time for each rank.
-    entries : sequence of Entrance
-        Ordered by time for each rank.
-    """
+    """All recorded events of a run."""
 
     def __init__(
         self,
-        spans: Sequence[Span],
-        messages: Sequence[Message],
-        marks: Sequence[Mark],
-        waits: Sequence[Wait] = (),
-        entries: Sequence[Entrance] = (),
+        spans: Sequence[Span],  # ordered by start time, then rank
+        messages: Sequence[Message],  # ordered by send time
+        marks: Sequence[Mark],  # ordered by time, then rank
+        waits: Sequence[Wait] = (),  # ordered by time for each rank
+        entries: Sequence[Entrance] = (),  # ordered by time for each rank
     ) -> None:
         self.spans = spans
         self.messages = messages
