@@ -73,21 +73,12 @@ def _uneven(components: Sequence[ComponentSpec], unit: str) -> Iterator[tuple[in
 
 
 class Components:
-    """The components of a machine and the ranks in each.
-
-    Parameters
-    ----------
-    levels
-        See `levels`.
-    node_of
-        The node of each rank.
-    cores_per_node
-        Number of ranks that fit on a node; None: as many as on the fullest node.
-    """
+    """The components of a machine and the ranks in each."""
 
     def __init__(self, levels: dict[str, Level], *, node_of: Sequence[int], cores_per_node: int | None = None) -> None:
-        self._levels = levels
-        self._node_of = node_of
+        self._levels = levels  # see `levels`
+        self._node_of = node_of  # by rank
+        # The number of ranks that fit on a node; None: as many as on the fullest node.
         self._cores_per_node = cores_per_node
         self._of_ranks: dict[str, Sequence[int]] = {}
         self._members: dict[str, dict[int, list[int]]] = {}

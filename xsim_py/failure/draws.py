@@ -59,16 +59,8 @@ def interval_ps(draw: DrawSpec, uniform: float) -> int:
 class Renewals:
     """The failures of all components of one level under one law.
 
-    Parameters
-    ----------
-    draw
-        The law.
-    occurrence
-        Number of earlier laws for the same level.
-    count
-        Number of components, on which the failures of a single component do not depend.
-    seed
-        The seed of the run.
+    `occurrence` is the number of earlier laws for the same level. `count` is the number of components, on which the
+    failures of a single component do not depend.
     """
 
     def __init__(self, draw: DrawSpec, *, occurrence: int, count: int, seed: int) -> None:
@@ -85,10 +77,7 @@ class Renewals:
     def next_ps(self, after_ps: int) -> list[int]:
         """Return the time of each component's first failure after ``after_ps``.
 
-        Raises
-        ------
-        ConfigError
-            If all components together would have more than a million failures before.
+        Raises a `ConfigError` if all components together would have more than a million failures before.
         """
         if after_ps * self._count > _MAX_RENEWALS * self.draw.mtbf_ps:
             each = f" of {self._count:,}" if self._count > 1 else ""

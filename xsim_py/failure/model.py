@@ -21,10 +21,7 @@ _NEVER_PS: Final = 1 << 200
 def check_failures(spec: MachineSpec) -> None:
     """Check the section ``failures`` of a description, except for numbers of ranks.
 
-    Raises
-    ------
-    ConfigError
-        With one line per problem.
+    Raises a `ConfigError` with one line per problem.
     """
     raise_all(read_failures(spec, (), None).problems)
 
@@ -32,43 +29,20 @@ def check_failures(spec: MachineSpec) -> None:
 class FailureModel:
     """The failures of all ranks, on one machine with one seed.
 
-    Parameters
-    ----------
-    spec
-        The machine's description, with its section ``failures``.
-    extra
-        More failures, in the form of ``--fail``.
-    ranks
-        Number of ranks.
-    node_of
-        The node of each rank.
-    cores_per_node
-        Number of ranks that fit on a node; None: as many as on the fullest node.
-    seed
-        The seed of the run.
-    known_calls
-        The valid names of calls, including the name for any call; None: all names are valid.
-
-    Attributes
-    ----------
-    failing_inside_calls : frozenset of int
-        The ranks that fail some time into one of their calls.
-
-    Raises
-    ------
-    ConfigError
-        With one line per problem.
+    Raises a `ConfigError` with one line per problem.
     """
 
     def __init__(
         self,
         spec: MachineSpec,
         *,
-        extra: Sequence[str] = (),
+        extra: Sequence[str] = (),  # more failures, in the form of ``--fail``
         ranks: int,
-        node_of: Sequence[int],
+        node_of: Sequence[int],  # by rank
+        # The number of ranks that fit on a node; None: as many as on the fullest node.
         cores_per_node: int | None = None,
         seed: int,
+        # The valid names of calls, including the name for any call; None: all names are valid.
         known_calls: Collection[str] | None = None,
     ) -> None:
         sources = read_failures(spec, extra, known_calls)
@@ -81,6 +55,7 @@ class FailureModel:
         explicit = [what for _, what in sources.explicit]
         self._timed = [what for what in explicit if isinstance(what, Timed)]
         self._sites = tuple(what for what in explicit if isinstance(what, CallSite))
+        # The ranks that fail some time into one of their calls.
         self.failing_inside_calls = frozenset(site.rank for site in self._sites if site.into_ps is not None)
         self._events = sorted(event for _, event in sources.events)
         flips = [
@@ -141,17 +116,9 @@ class FailureModel:
     def schedule(self, start_ps: int = 0, *, struck: Collection[CallSite] = ()) -> Schedule:
         """Return the failures of one start of the job.
 
-        Parameters
-        ----------
-        start_ps
-            When it starts. A failure at that very time is over, except at time zero.
-        struck
-            The call sites at which earlier starts have lost a rank; they do not apply again.
-
-        Returns
-        -------
-        Schedule
-            For each rank its earliest failure, if any, and all remaining call sites.
+        The job starts at `start_ps`. A failure at that very time is over, except at time zero. The call sites `struck`,
+        at which earlier starts have lost a rank, do not apply again. The schedule has for each rank its earliest
+        failure, if any, and all remaining call sites.
         """
         after_ps = start_ps if start_ps else -1
         times_ps = [_NEVER_PS] * self._ranks

@@ -24,10 +24,7 @@ class RestartPolicy(NamedTuple):
     def parse(cls, text: str) -> RestartPolicy:
         """Parse ``on-abort[,max=N,delay=TIME]``.
 
-        Raises
-        ------
-        ConfigError
-            If the text is invalid; all problems at once.
+        Raises a `ConfigError` if the text is invalid; all problems at once.
         """
         event, *options = (part.strip() for part in text.split(","))
         problems = [] if event == "on-abort" else [f"expected on-abort, got {event!r}"]
