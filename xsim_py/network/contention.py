@@ -32,26 +32,14 @@ class _FreeSinceStart(dict[Hashable, int]):
 
 
 class LinkContention:
-    """The links of the network, the time until which each is held, and the messages in flight.
-
-    Parameters
-    ----------
-    per_hop_ps
-        The duration of a hop.
-
-    Attributes
-    ----------
-    wake : callable
-        Called with each time at which `advance` has to be called; set by the caller.
-    arrive : callable
-        Called with the arrival time of a message's last byte, its `order` and the message; set by the caller.
-    fifo : bool
-        Whether messages use a link one after the other.
-    """
+    """The links of the network, the time until which each is held, and the messages in flight."""
 
     wake: Callable[[int], None]
+    """Called with each time at which `advance` has to be called; set by the caller."""
     arrive: Callable[[int, int, Any], None]
+    """Called with the arrival time of a message's last byte, its `order` and the message; set by the caller."""
     fifo = True
+    """Whether messages use a link one after the other."""
 
     def __init__(self, *, per_hop_ps: int) -> None:
         self._per_hop_ps = per_hop_ps
@@ -66,20 +54,12 @@ class LinkContention:
     def enter(self, time_ps: int, order: int, ahead: list[Any], unshared: Link, size_bytes: int, message: Any) -> None:
         """Bring a message to the first link of its route.
 
-        Parameters
-        ----------
-        time_ps
-            When its injection begins.
-        order
-            Its order among simultaneous events, independent of the number of shards.
-        ahead
-            Its route: one directed link or more, the last one first. The message owns the list from now on.
-        unshared
-            Its costs without those links: see `Network.unshared`.
-        size_bytes
-            Determines its time on the wire.
-        message
-            The object passed to `arrive`.
+        Its injection begins at `time_ps`. `order` orders it among simultaneous events, independently of the number of
+        shards. `ahead` is its route: one directed link or more, the last one first. The message owns the list from now
+        on.
+
+        `unshared` are its costs without those links (see `Network.unshared`), and `size_bytes` determines its time on
+        the wire. `message` is the object passed to `arrive`.
         """
         cost = unshared.cost(size_bytes)
         passage = (order, ahead, cost.bytes_ps, cost.latency_ps + cost.wire_ps, message)
@@ -94,12 +74,7 @@ class LinkContention:
         """Give each message that is at a link now that link as soon as it is free, in the order of `order`.
 
         A head reaches the next link one hop after it got the link. The last byte arrives one hop, the latency and the
-        time on the wire after the head got the last link.
-
-        Returns
-        -------
-        list
-            The messages that made these hops.
+        time on the wire after the head got the last link. Returns the messages that made these hops.
         """
         at, free_ps, per_hop_ps = self._at, self._free_ps, self._per_hop_ps
         here = at.pop(now_ps)

@@ -60,43 +60,21 @@ class FlowRoute(NamedTuple):
 
 
 class FairContention:
-    """The links of the network, and the messages that flow over them.
+    """The links of the network, and the messages that flow over them."""
 
-    Parameters
-    ----------
-    link
-        Returns the costs of messages from one rank to another.
-    capacity
-        Returns the bytes per picosecond of a directed link.
-    injection
-        Bytes per picosecond that a rank can inject.
-    shared_first_link
-        Whether all messages of a rank to other nodes share their first link.
-    ahead_ps
-        By how much flows are computed earlier than they occur: at most the latency of any message.
-
-    Attributes
-    ----------
-    wake : callable
-        Called with each time at which `advance` has to be called; set by the caller.
-    arrive : callable
-        Called with the arrival time of a message's last byte, its `order` and the message; set by the caller.
-    fifo : bool
-        Whether messages use a link one after the other.
-    """
-
+    # See `LinkContention`.
     wake: Callable[[int], None]
     arrive: Callable[[int, int, Any], None]
     fifo = False
 
     def __init__(
         self,
-        link: Callable[[int, int], Link],
+        link: Callable[[int, int], Link],  # returns the costs of messages from one rank to another
         *,
-        capacity: Callable[[Any], float],
-        injection: float,
-        shared_first_link: bool,
-        ahead_ps: int,
+        capacity: Callable[[Any], float],  # returns the bytes per picosecond of a directed link
+        injection: float,  # bytes per picosecond that a rank can inject
+        shared_first_link: bool,  # whether all messages of a rank to other nodes share their first link
+        ahead_ps: int,  # by how much flows are computed earlier than they occur: at most the latency of any message
     ) -> None:
         self._link, self._capacity, self._ahead_ps = link, capacity, ahead_ps
         self._injection, self._one_way_out = injection, shared_first_link
@@ -129,18 +107,9 @@ class FairContention:
     def enter(self, time_ps: int, order: int, ends: tuple[int, int, int], route: FlowRoute, message: Any) -> None:
         """Begin a message.
 
-        Parameters
-        ----------
-        time_ps
-            When its injection begins.
-        order
-            Its order among simultaneous events, independent of the number of shards.
-        ends
-            The sending rank, the receiving rank, and the size in bytes.
-        route
-            Its route.
-        message
-            The object passed to `arrive`.
+        Its injection begins at `time_ps`. `order` orders it among simultaneous events, independently of the number of
+        shards. `ends` are the sending rank, the receiving rank, and the size in bytes. `message` is the object passed
+        to `arrive`.
         """
         origin, to, size_bytes = ends
         link = self._link(origin, to)
@@ -181,16 +150,8 @@ def fair_contention(
 ) -> FairContention:
     """Return the max-min fair contention of a network.
 
-    Parameters
-    ----------
-    link
-        Returns the costs of messages from one rank to another.
-    costs
-        The costs between nodes.
-    distances
-        The links.
-    ahead_ps
-        At most the latency of any message.
+    `link` returns the costs of messages from one rank to another, `costs` are those between nodes, and `distances` has
+    the links. `ahead_ps` is at most the latency of any message.
     """
     parameters = distances.link_parameters
     fastest = float(least_ps_per_byte(costs))

@@ -38,15 +38,9 @@ Ints = NDArray[np.int64]
 class FairFlows:
     """The flows that share some links, from event to event.
 
-    Parameters
-    ----------
-    integer_times
-        True if times are integers, such as picoseconds; a flow then ends at the nearest one. Otherwise they are floats.
-
-    Notes
-    -----
-    Sizes, capacities and times may have any consistent units: with bytes and picoseconds, capacities are bytes per
-    picosecond.
+    If `integer_times`, times are integers, such as picoseconds; a flow then ends at the nearest one. Otherwise they are
+    floats. Sizes, capacities and times may have any consistent units: with bytes and picoseconds, capacities are bytes
+    per picosecond.
     """
 
     def __init__(self, *, integer_times: bool = False) -> None:
@@ -85,18 +79,10 @@ class FairFlows:
     def add(self, name: Any, begin: Any, size: float, route: Iterable[int], max_rate: float = math.inf) -> None:
         """Add a flow.
 
-        Parameters
-        ----------
-        name
-            Identifies it in the result of `advance`; names must be sortable.
-        begin
-            When its first byte reaches the links, after its latency: not before the time of the last `advance`.
-        size
-            The amount to transfer.
-        route
-            The numbers of its links, from `add_link`.
-        max_rate
-            Its maximum rate, if it has a link at all.
+        Its `name` identifies it in the result of `advance`; names must be sortable. At `begin`, its first byte reaches
+        the links, after its latency: not before the time of the last `advance`. `size` is the amount to transfer, and
+        `route` has the numbers of its links, from `add_link`. `max_rate` is ignored if no
+        link has a finite capacity.
         """
         path = [link for link in route if self._limited[link]]
         heappush(self._pending, (begin, name, next(self._serial), size, path, max_rate))
@@ -118,10 +104,7 @@ class FairFlows:
     def advance(self, now: Any) -> list[tuple[Any, Any]]:
         """Advance the time up to and including `now`.
 
-        Returns
-        -------
-        list of (time, name)
-            The flows that have ended, ordered by time and name.
+        Returns the time and name of each flow that has ended, ordered by time and name.
         """
         ended: list[tuple[Any, Any]] = []
         while (time := self.next_time) <= now and time < math.inf:
@@ -252,19 +235,9 @@ class FairFlows:
 def max_min_rates(routes: Ints, capacities: Floats, max_rate: Floats | None = None) -> Floats:
     """Return the max-min fair rates of flows over links, with arrays.
 
-    Parameters
-    ----------
-    routes
-        The links of each flow: F rows, padded with zeros.
-    capacities
-        The capacities of L links by number; that of number 0 is infinite.
-    max_rate
-        The F maximum rates of the flows; None: unlimited.
-
-    Returns
-    -------
-    array of float
-        F rates. No flow may have an infinite one.
+    The F rows of `routes` have the links of each flow, padded with zeros. `capacities` are those of L links by number;
+    that of number 0 is infinite. `max_rate` has the maximum rates of the F flows; None: unlimited. The result has F
+    rates. No flow may have an infinite one.
     """
     if 4 * routes.size < len(capacities):
         links, places = np.unique(routes, return_inverse=True)
@@ -306,14 +279,8 @@ def max_min_rates_of_few(
 ) -> list[float]:
     """Return the result of `max_min_rates`, bit for bit, with lists: faster for few flows.
 
-    Parameters
-    ----------
-    links_per_layer
-        The links of each flow, at least one.
-    capacities
-        The finite capacities of the links by number.
-    max_rate
-        The maximum rates of the flows; None: unlimited.
+    `paths` has the links of each flow, at least one, and `capacities` the finite capacities of the links by number.
+    `max_rate` has the maximum rates of the flows; None: unlimited.
     """
     if max_rate is None:
         max_rate = [math.inf] * len(paths)

@@ -23,22 +23,10 @@ _MOST_PAIRS: Final = 1 << 16  # 8 MB; computing the distance of two tree nodes t
 
 
 class LayeredNetwork(Network):
-    """The costs of messages between the ranks of a machine.
-
-    Parameters
-    ----------
-    spec
-        The validated description.
-    places
-        The placement of the ranks.
-
-    Attributes
-    ----------
-    link_class
-        The class that computes the costs; subclasses may replace it.
-    """
+    """The costs of messages between the ranks of a machine."""
 
     link_class = Link
+    """The class that computes the costs; subclasses may replace it."""
 
     def __init__(self, spec: MachineSpec, *, places: Places) -> None:
         self._across_costs = spec.network

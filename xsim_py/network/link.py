@@ -45,58 +45,29 @@ _MOST_SIZES: Final = 4096  # bounds the memory of a program that uses many messa
 
 @dataclass(slots=True)
 class Cost:
-    """The cost of a message of one size: times in picoseconds, named o_s, W, B, L and o_r above.
-
-    Attributes
-    ----------
-    send_ps
-        CPU time of the sender.
-    wire_ps
-        Time of its bytes on the wire.
-    busy_ps
-        How long it occupies the sender's NIC.
-    latency_ps
-        The latency of the route.
-    receive_ps
-        CPU time of the receiver.
-    eager
-        True if its data leave at once, without a rendezvous.
-    bytes_ps
-        Time of its bytes at the injection bandwidth; latencies of segments may make `wire_ps` differ.
-    """
+    """The cost of a message of one size: times in picoseconds, named o_s, W, B, L and o_r above."""
 
     # Hot path: CPython 3.11 reads a slot in a fifth of the time of a named tuple's field.
     send_ps: int
+    """CPU time of the sender."""
     wire_ps: int
+    """Time of its bytes on the wire."""
     busy_ps: int
+    """How long it occupies the sender's NIC."""
     latency_ps: int
     receive_ps: int
+    """CPU time of the receiver."""
     eager: bool
+    """True if its data leave at once, without a rendezvous."""
     bytes_ps: int = field(default=0, compare=False)
+    """Time of its bytes at the injection bandwidth; latencies of segments may make `wire_ps` differ."""
 
 
 class Link:
     """The costs between all pairs of ranks at equal distance; a run has few of these objects.
 
-    Parameters
-    ----------
-    costs
-        The parameters of the layer.
-    layer
-        Its name.
-    hops, route_ps
-        The number of links of the route, and their contribution to each latency.
-    slowest
-        Picoseconds per byte of the slowest link: a lower limit for the injection time.
-
-    Attributes
-    ----------
-    latency_ps
-        The smallest L of any message, which control messages have.
-    header_bytes
-        The bytes of a message on the wire in addition to its data.
-    cache
-        The costs computed so far, by size. The hot path reads ``link.cache.get(n) or link.cost(n)``.
+    `costs` are the parameters of the layer named `layer`. The route has `hops` links, which contribute `route_ps` to
+    each latency. `slowest` has the picoseconds per byte of the slowest link: a lower limit for the injection time.
     """
 
     __slots__ = (
@@ -117,15 +88,16 @@ class Link:
     ) -> None:
         self.layer = layer
         self.hops = hops
+        # The costs computed so far, by size; the hot path reads ``link.cache.get(n) or link.cost(n)``.
         self.cache: dict[int, Cost] = {}
         self._from_bytes, self._parameters = by_size(costs)
         self._slowest = slowest
-        self.header_bytes = costs.header_bytes or 0
+        self.header_bytes = costs.header_bytes or 0  # of a message on the wire, in addition to its data
         self._times = None if costs.times is None else _measured(costs.times)
         self._base_ps = self._parameters[0].latency_ps
         if self._times is not None and self._base_ps == 0:
             self._base_ps = max(self._times.of(0) - costs.send_overhead_ps - costs.recv_overhead_ps, 1)
-        self.latency_ps = self._base_ps + route_ps
+        self.latency_ps = self._base_ps + route_ps  # the smallest L of any message, which control messages have
 
     def cost(self, size_bytes: int) -> Cost:
         """Return the cost of a message of that size, from the cache if possible."""

@@ -24,15 +24,10 @@ class MeasuredTimes:
 
     Times between two measured sizes are interpolated linearly. A smaller message takes as long as the smallest one, and
     larger ones have the average time per byte of the largest.
-
-    Attributes
-    ----------
-    sizes
-        The measured sizes in bytes, ascending.
     """
 
     def __init__(self, times_ps: dict[int, int]) -> None:
-        self.sizes = sorted(times_ps)
+        self.sizes = sorted(times_ps)  # in bytes, ascending
         self._times_ps = [times_ps[size_bytes] for size_bytes in self.sizes]
 
     def of(self, size_bytes: int) -> int:
@@ -52,12 +47,8 @@ class MeasuredTimes:
 def measured_times(path: Path) -> MeasuredTimes:
     """Read a CSV file with the columns ``bytes`` and ``seconds`` (or ``median_s``).
 
-    If there is a column ``op``, only rows of ``pingpong`` count. Lines that begin with # are comments.
-
-    Raises
-    ------
-    ConfigError
-        With the location of the error: a missing column, not a number, a duplicate size, or no rows.
+    If there is a column ``op``, only rows of ``pingpong`` count. Lines that begin with # are comments. Raises a
+    `ConfigError` with the location of the error: a missing column, not a number, a duplicate size, or no rows.
     """
     try:
         text = read_input(path, most_bytes=_MOST_BYTES).decode("utf-8-sig")

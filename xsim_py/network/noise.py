@@ -21,22 +21,12 @@ _NORMAL: Final = NormalDist()
 
 
 class NoiseModel:
-    """The random draws of one run.
-
-    Parameters
-    ----------
-    spec : NoiseSpec
-        The medians and the width of the distributions.
-    seed : int
-        The seed of the run.
-    node_of : sequence of int
-        The node of each rank; see `update_nodes`.
-    """
+    """The random draws of one run."""
 
     def __init__(self, spec: NoiseSpec, *, seed: int, node_of: Sequence[int]) -> None:
-        self._spec = spec
+        self._spec = spec  # the medians and the width of the distributions
         self._seed = seed
-        self._node_of = node_of
+        self._node_of = node_of  # the node of each rank; see `update_nodes`
         self._nodes: dict[int, float] = {}
 
     def update_nodes(self, node_of: Sequence[int]) -> None:

@@ -33,24 +33,14 @@ class LinkParameters(NamedTuple):
 
 
 class UnevenContention(LinkContention):
-    """The links of a network of several layers.
-
-    Parameters
-    ----------
-    layer_of
-        Returns the index of a link's layer.
-    link_parameters
-        The parameters of each layer.
-    partner
-        Returns the link in the opposite direction of a NIC.
-    """
+    """The links of a network of several layers."""
 
     def __init__(
         self,
         *,
-        layer_of: Callable[[Any], int],
-        parameters: Sequence[LinkParameters],
-        partner: Callable[[Any], Any] | None = None,
+        layer_of: Callable[[Any], int],  # returns the index of a link's layer
+        parameters: Sequence[LinkParameters],  # of each layer
+        partner: Callable[[Any], Any] | None = None,  # returns the link in the opposite direction of a NIC
     ) -> None:
         super().__init__(per_hop_ps=0)
         self._layer_of, self._by_layer, self._partner = layer_of, parameters, partner
