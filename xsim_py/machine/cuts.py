@@ -14,12 +14,7 @@ from xsim_py.machine.topology import Topology
 def flow_between_halves(topology: Topology, bandwidths: Sequence[float]) -> float:
     """Return the maximum flow from the first half of the nodes to the second, by node number.
 
-    Parameters
-    ----------
-    topology
-        All of its links count, even those that no route uses.
-    bandwidths
-        Of its layers of links.
+    All links of the topology count, even those that no route uses. `bandwidths` are those of its layers of links.
     """
     widths = topology.widths or (1,) * len(bandwidths)
     graph: networkx.DiGraph[Any] = networkx.DiGraph()

@@ -22,25 +22,9 @@ HOST, LOCAL, GLOBAL = range(3)
 class Dragonfly(Topology):
     """A canonical dragonfly; consecutive nodes are on one router.
 
-    Routers follow the nodes, group by group.
-
-    Parameters
-    ----------
-    hosts
-        Nodes per router, p.
-    routers
-        Routers per group, a.
-    global_links
-        Links per router to other groups, h.
-    groups
-        The number of groups; None: the maximum, a h + 1.
-    between
-        Links between each two groups.
-    wiring
-        ``relative`` or ``absolute``.
-    routing
-        ``minimal``; or ``valiant``, over a group drawn for each pair of nodes (Valiant, "A scheme for fast parallel
-        communication", SIAM J. Comput. 11, 1982).
+    Routers follow the nodes, group by group. The `routing` ``valiant`` goes over a group drawn for each pair of nodes
+    (Valiant, "A scheme for fast parallel communication", SIAM J. Comput. 11, 1982); ``ecmp`` draws one of the shortest
+    links between two groups.
     """
 
     layers = ("host", "local", "global")
@@ -48,14 +32,14 @@ class Dragonfly(Topology):
 
     def __init__(
         self,
-        hosts: int,
-        routers: int,
-        global_links: int,
+        hosts: int,  # nodes per router, p
+        routers: int,  # routers per group, a
+        global_links: int,  # links per router to other groups, h
         *,
-        groups: int | None = None,
-        between: int = 1,
-        wiring: str = "relative",
-        routing: str = "minimal",
+        groups: int | None = None,  # None: the maximum, a h / between + 1
+        between: int = 1,  # links between each two groups
+        wiring: str = "relative",  # ``relative`` or ``absolute``
+        routing: str = "minimal",  # ``minimal``, ``valiant`` or ``ecmp``
     ) -> None:
         self.hosts, self.routers, self.global_links = hosts, routers, global_links
         self.groups = groups or routers * global_links // between + 1
@@ -277,14 +261,9 @@ class Cascade(Topology):
     All blades of a chassis are connected (green), and so are blades with the same number in all chassis of a group
     (black). Router (chassis 0, blade j) of group i has the link to group j (blue), as in SimGrid.
 
-    Parameters
-    ----------
-    groups, chassis, blades
-        The number of groups, chassis per group, and blades per chassis; at least as many blades as groups.
-    hosts
-        Nodes per blade.
-    blue, black, green
-        Bandwidth factors of the links between groups, chassis and blades, relative to their layer.
+    There are `chassis` per group, `blades` per chassis (at least as many as groups), and `hosts` (nodes) per blade.
+    `blue`, `black` and `green` are the bandwidth factors of the links between groups, chassis and blades, relative to
+    their layer.
     """
 
     layers = ("host", "green", "black", "blue")

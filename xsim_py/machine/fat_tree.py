@@ -29,29 +29,17 @@ class FatTree(Topology):
     """A fat tree; consecutive nodes are on one switch.
 
     Switches follow the nodes, level by level.
-
-    Parameters
-    ----------
-    children
-        Children per switch, level by level from below.
-    parents
-        Parents per node, then per switch of each level.
-    parallel
-        Cables between each such pair; None: one.
-    cables
-        Choice between parallel cables downwards: ``destination``, as in D-mod-k, or ``source`` (SimGrid's rule).
-    routing
-        ``dmodk``, or ``ecmp``: a random shortest route, drawn for each pair of nodes.
     """
 
     def __init__(
         self,
-        children: Sequence[int],
-        parents: Sequence[int],
-        parallel: Sequence[int] | None = None,
+        children: Sequence[int],  # per switch, level by level from below
+        parents: Sequence[int],  # per node, then per switch of each level
+        parallel: Sequence[int] | None = None,  # cables between each such pair; None: one
         *,
+        # The choice between parallel cables downwards: ``destination``, as in D-mod-k, or ``source`` (SimGrid's rule).
         cables: str = "destination",
-        routing: str = "dmodk",
+        routing: str = "dmodk",  # ``dmodk``, or ``ecmp``: a random shortest route, drawn for each pair of nodes
     ) -> None:
         self.children, self.parents = tuple(children), tuple(parents)
         self.parallel = tuple(parallel or [1] * len(self.children))

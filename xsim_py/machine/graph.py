@@ -32,39 +32,21 @@ def _natural(name: str) -> tuple[list[tuple[int, str]], str]:
 
 
 class GraphTopology(Topology):
-    """A graph whose vertices are nodes, followed by switches.
-
-    Parameters
-    ----------
-    edges
-        Pairs of names, optionally with the parameters of the link. Edges between the same two vertices are parallel
-        links; direction and loops are ignored.
-    hosts
-        Pattern of the names that are nodes.
-    isolated
-        Names of vertices that may have no edge at all.
-    cables
-        Choice between parallel links: ``destination`` or ``source``.
-    routing
-        ``minimal``, or ``ecmp``: a random shortest route, drawn for each pair of nodes.
-
-    Attributes
-    ----------
-    edge_parameters : tuple
-        Picoseconds per byte and of latency of each layer of links, None where a link does not define them.
-    """
+    """A graph whose vertices are nodes, followed by switches."""
 
     processor_name = "{node}"
     closed_form = False
 
     def __init__(
         self,
+        # Pairs of names, optionally with the parameters of the link. Edges between the same two vertices are parallel
+        # links; direction and loops are ignored.
         edges: Iterable[tuple[Any, ...]],
         *,
-        hosts: str = "*",
-        isolated: Iterable[str] = (),
-        cables: str = "destination",
-        routing: str = "minimal",
+        hosts: str = "*",  # the pattern of the names that are nodes
+        isolated: Iterable[str] = (),  # names of vertices that may have no edge at all
+        cables: str = "destination",  # the choice between parallel links: ``destination`` or ``source``
+        routing: str = "minimal",  # ``minimal``, or ``ecmp``: a random shortest route, drawn for each pair of nodes
     ) -> None:
         self._by_source, self._drawn = cables == "source", routing == "ecmp"
         pairs = [GraphEdge(*edge) for edge in edges]
@@ -103,10 +85,8 @@ class GraphTopology(Topology):
     def of(cls, spec: MachineSpec, nodes: int) -> Topology:
         """Return the graph that a description defines.
 
-        Raises
-        ------
-        ConfigError
-            If its file cannot be read, an edge is duplicated, no vertex is a node, or two nodes are not connected.
+        Raises a `ConfigError` if its file cannot be read, an edge is duplicated, no vertex is a node, or two nodes are
+        not connected.
         """
         topology = spec.topology
         key = "topology.file" if topology.file is not None else "topology.edges"

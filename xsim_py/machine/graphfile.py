@@ -66,10 +66,7 @@ class GraphFile:
 def edge_parameters(attributes: Mapping[str, object]) -> tuple[Fraction | None, int | None]:
     """Return a link's picoseconds per byte and latency, None for missing attributes.
 
-    Raises
-    ------
-    ValueError
-        If an attribute cannot be parsed.
+    Raises a `ValueError` if an attribute cannot be parsed.
     """
     bandwidth, latency = attributes.get("bandwidth"), attributes.get("latency")
     return (
@@ -81,12 +78,8 @@ def edge_parameters(attributes: Mapping[str, object]) -> tuple[Fraction | None, 
 def read_graph(file: Path) -> GraphFile:
     """Return the graph in a file; GraphML if its name ends in .graphml or .xml.
 
-    Raises
-    ------
-    OSError
-        If it cannot be read, or is too large.
-    ConfigError
-        If it is not a valid graph; with the location of each problem.
+    Raises an `OSError` if it cannot be read or is too large, and a `ConfigError` with the location of each problem if
+    it is not a valid graph.
     """
     content = read_input(file, most_bytes=_MOST_BYTES)
     graph = GraphFile(file)

@@ -22,18 +22,9 @@ _FIRST = PortNumbers()
 class HostPorts(Topology):
     """A topology whose nodes have NICs or memories shared by the messages of their ranks, or both.
 
-    Parameters
-    ----------
-    inner
-        The topology without host ports.
-    nics
-        NICs per node; 0: messages share none.
-    duplex
-        ``full``: a NIC is one link per direction; ``half``: one link for both.
-    both_ways
-        True if a full-duplex NIC is slower while both directions are busy: a third link, crossed by both.
-    sockets
-        Memories per node; 0: messages share none.
+    `inner` is the topology without host ports. Each node has `nics` NICs and `sockets` memories; 0: messages share
+    none. `duplex` is ``full``: a NIC is one link per direction; or ``half``: one link for both. If `both_ways`, a
+    full-duplex NIC is slower while both directions are busy: a third link, crossed by both.
     """
 
     def __init__(
@@ -90,14 +81,8 @@ class HostPorts(Topology):
     def route_between(self, a: int, b: int, origin: PortNumbers, to: PortNumbers, *, inner: bool) -> Route:
         """Return the links from one rank to another.
 
-        Parameters
-        ----------
-        a, b
-            Their nodes.
-        origin, to
-            Their NICs and sockets there.
-        inner
-            Whether to include the links between nodes.
+        The ranks are on nodes `a` and `b`, where they use the NICs and sockets `origin` and `to`. If `inner`, the links
+        between nodes are included.
         """
         at, there = self.inner.vertex_of(a), self.inner.vertex_of(b)
         if at == there:

@@ -20,26 +20,16 @@ class HyperX(Topology):
     """A HyperX; consecutive nodes are on one router.
 
     Routers follow the nodes, the first digit fastest.
-
-    Parameters
-    ----------
-    dims
-        The length of each dimension.
-    hosts
-        Nodes per router.
-    parallel
-        Links between two routers along each dimension; None: one.
-    routing
-        ``dimension_order``; ``ecmp``: order of dimensions and links drawn for each pair of nodes; ``valiant``: over a
-        randomly drawn router.
     """
 
     def __init__(
         self,
-        dims: Sequence[int],
-        hosts: int,
-        parallel: Sequence[int] | None = None,
+        dims: Sequence[int],  # the length of each dimension
+        hosts: int,  # nodes per router
+        parallel: Sequence[int] | None = None,  # links between two routers along each dimension; None: one
         *,
+        # ``dimension_order``; ``ecmp``: order of dimensions and links drawn for each pair of nodes; ``valiant``: over a
+        # randomly drawn router.
         routing: str = "dimension_order",
     ) -> None:
         self.dims, self.hosts, self.shared_first_link = tuple(dims), hosts, True

@@ -15,12 +15,8 @@ LayerParameters = tuple[tuple[Fraction, int], ...]
 def find_link_parameters(spec: MachineSpec, topology: Topology) -> LayerParameters | None:
     """Return the parameters of a topology's layers.
 
-    Return None if all links are as in section ``network``.
-
-    Raises
-    ------
-    ConfigError
-        If parameters are given for a layer that this topology does not have, or a message could take no time.
+    Return None if all links are as in section ``network``. Raises a `ConfigError` if parameters are given for a layer
+    that this topology does not have, or a message could take no time.
     """
     network, explicit = spec.network, spec.topology.links or {}
     for name in explicit:

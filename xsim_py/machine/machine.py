@@ -21,43 +21,21 @@ if TYPE_CHECKING:
 class Machine:
     """The nodes of a described machine, with ``ranks`` placed ranks.
 
-    ``seed`` determines drawn routes.
-
-    Attributes
-    ----------
-    spec
-        The description.
-    ranks
-        The number of initial ranks.
-    topology
-        The connections between its nodes.
-    cores_per_node
-        The number of ranks per node.
-    node_of
-        The node of each rank, including spawned ones; see `add_ranks`.
-    universe
-        The maximum number of ranks at a time.
-    open
-        True if there can be more: the description leaves the number of nodes or cores and the universe open.
-    listeners
-        Called with `node_of` when ranks are added.
-
-    Raises
-    ------
-    ConfigError
-        If there are too many ranks, they do not fit, or a graph cannot be read or is not connected.
+    ``seed`` determines drawn routes. Raises a `ConfigError` if there are too many ranks, they do not fit, or a graph
+    cannot be read or is not connected.
     """
 
     def __init__(self, spec: MachineSpec, *, ranks: int, seed: int = 0) -> None:
         if ranks > MOST_RANKS:
             raise ConfigError(f"ranks: {ranks:,} is out of range (at most {MOST_RANKS:,})")
         self.spec = spec
-        self.ranks = ranks
+        self.ranks = ranks  # the number of initial ranks
         universe = spec.spawn.universe
         if universe is not None and universe < ranks:
             raise spec.error("spawn.universe", f"{universe} slots are too few for {ranks} ranks")
         places = universe or ranks
         kind = topology_class(spec.topology.type)
+        # The number of ranks per node.
         self.cores_per_node = spec.machine.cores_per_node or (places if kind.grows == "cores" else 1)
         self.topology = kind.of(spec, -(-places // self.cores_per_node))
         if spec.nic is not None or spec.memory is not None:
@@ -77,19 +55,20 @@ class Machine:
                 f"machine {spec.name} has {cores} core{'s' * (cores > 1)} ({self.topology.nodes} {of_each}), "
                 f"too few for {places} ranks; add nodes, or set machine.oversubscribe to share cores",
             )
-        self.universe = universe or max(cores, ranks)
+        self.universe = universe or max(cores, ranks)  # the maximum number of ranks at a time
         sizes = {"cores": spec.machine.cores_per_node, "nodes": spec.machine.nodes}
+        # True if there can be more: the description leaves the number of nodes or cores and the universe open.
         self.open = universe is None and bool(kind.grows) and sizes[kind.grows] is None
         if spec.compute.speeds and not self.open:
             self._check_speeds()
-        self.node_of: Sequence[int] = self._place()
+        self.node_of: Sequence[int] = self._place()  # the node of each rank, including spawned ones; see `add_ranks`
         self._core_of = array("i")
         if spec.machine.rank_file is not None:
             from xsim_py.machine.rank_file import read_rank_file  # few machines have one
 
             nodes, self._core_of = read_rank_file(spec, ranks, self.topology.nodes, self.cores_per_node)
             self.node_of = nodes
-        self.listeners: list[Callable[[Sequence[int]], object]] = []
+        self.listeners: list[Callable[[Sequence[int]], object]] = []  # called with `node_of` when ranks are added
 
     def _check_speeds(self) -> None:
         """Raise `ConfigError` if a node or rank with a separate speed is out of range."""

@@ -14,20 +14,11 @@ _COLUMNS = ("rank", "node", "core")
 def read_rank_file(spec: MachineSpec, ranks: int, nodes: int, cores_per_node: int) -> tuple[array[int], array[int]]:
     """Return the node and the core of each of the initial ranks.
 
-    Parameters
-    ----------
-    spec
-        Its ``machine.rank_file`` names the file: CSV with columns rank, node and core, with lines in any order.
-    ranks
-        The number of ranks; lines of further ones are ignored.
-    nodes, cores_per_node
-        The size of the machine.
+    The description's ``machine.rank_file`` names the file: CSV with columns rank, node and core, with lines in any
+    order. Lines of further ranks are ignored. `nodes` and `cores_per_node` are the size of the machine.
 
-    Raises
-    ------
-    ConfigError
-        If the file cannot be read or has no line for a rank, if a node or core does not exist, or if two ranks have
-        the same core although ``machine.oversubscribe`` is false.
+    Raises a `ConfigError` if the file cannot be read or has no line for a rank, if a node or core does not exist, or if
+    two ranks have the same core although ``machine.oversubscribe`` is false.
     """
     path = spec.machine.rank_file
     assert path is not None

@@ -9,14 +9,8 @@ def shard_blocks(node_of: Sequence[int], *, shards: int) -> list[range]:
     """Divide the ranks into consecutive blocks of about the same size, one per shard.
 
     Nodes are not split as long as there are enough of them: latencies within a node are the shortest, and a shard may
-    only look ahead by its minimum latency to other shards.
-
-    Parameters
-    ----------
-    node_of
-        The node of each rank.
-    shards
-        The number of blocks; if it exceeds the number of ranks, the last blocks are empty.
+    only look ahead by its minimum latency to other shards. If `shards` exceeds the number of ranks, the last blocks are
+    empty.
     """
     ranks = len(node_of)
     if shards == 1:

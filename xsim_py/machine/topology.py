@@ -226,14 +226,8 @@ class Single(Topology):
 class Switch(Topology):
     """A switch with every node on it: one hop up and one hop down.
 
-    Parameters
-    ----------
-    nodes
-        The number of nodes.
-    half
-        Whether a node's port is one link for both directions.
-    backbone
-        Whether all messages share a link within the switch.
+    If `half`, a node's port is one link for both directions. If `backbone`, all messages share a link within the
+    switch.
     """
 
     grows = "nodes"

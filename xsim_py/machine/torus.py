@@ -72,15 +72,10 @@ def fitting_dims(nodes: int, *, half: bool = False) -> tuple[int, int, int]:
 class Torus(Topology):
     """An n-dimensional torus; consecutive nodes are neighbours in x.
 
-    Parameters
-    ----------
-    dims
-        The length of each dimension. A dimension of length 2 has one link between its two nodes, not two.
-    twists
-        The twisted wrap-arounds. No dimension may be both wrapped by one and shifted by another.
-    ties
-        The choice between two equally long routes around a ring without twists: ``up``, or by the rule of ``simgrid``:
-        up if that leads to a higher number, or from the upper half of the ring.
+    `dims` has the length of each dimension; one of length 2 has one link between its two nodes, not two. No dimension
+    may be both wrapped by one of the `twists` and shifted by another. `ties` is the choice between two equally long
+    routes around a ring without twists: ``up``, or by the rule of ``simgrid``: up if that leads to a higher number, or
+    from the upper half of the ring.
     """
 
     codes: array[int]

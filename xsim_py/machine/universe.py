@@ -17,15 +17,7 @@ from xsim_py.machine.machine import Machine
 class Universe:
     """The slots of a machine.
 
-    Parameters
-    ----------
-    machine
-        With its initial ranks only.
-
-    Attributes
-    ----------
-    free
-        The number of free slots; None if unlimited.
+    It is made while the machine has its initial ranks only.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -38,6 +30,7 @@ class Universe:
             self._cores = 1 << 62
         self._partial = [self._entry(node) for node in range(self._next) if self._used[node] < self._cores]
         heapify(self._partial)
+        # The number of free slots; None if unlimited.
         self.free = None if machine.open else machine.universe - machine.ranks
         self._vacated: list[int] = []  # the nodes of slots vacated by failed processes
         self._failed: set[int] = set()

@@ -81,8 +81,8 @@ class FairFlows:
 
         Its `name` identifies it in the result of `advance`; names must be sortable. At `begin`, its first byte reaches
         the links, after its latency: not before the time of the last `advance`. `size` is the amount to transfer, and
-        `route` has the numbers of its links, from `add_link`. `max_rate` is ignored if no
-        link has a finite capacity.
+        `route` has the numbers of its links, from `add_link`. `max_rate` is ignored if no link has a
+        finite capacity.
         """
         path = [link for link in route if self._limited[link]]
         heappush(self._pending, (begin, name, next(self._serial), size, path, max_rate))
