@@ -24,12 +24,7 @@ class Closed(Exception):
 class FrameSocket:
     """One end of a socket. A frame is an object and a list of buffers.
 
-    Parameters
-    ----------
-    end : socket
-        If it has a timeout, `waiting` is called each time it expires while a frame is sent or received.
-    waiting : callable, optional
-        Takes no arguments.
+    If `end` has a timeout, `waiting` is called each time it expires while a frame is sent or received.
     """
 
     def __init__(self, end: _socket.socket, waiting: Callable[[], None] | None = None) -> None:

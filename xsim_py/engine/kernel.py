@@ -47,10 +47,7 @@ LATE = 1 << _PRIORITY_SHIFT
 def first_key(origin: int) -> int:
     """Return the first key of an origin, which counts up from there.
 
-    Parameters
-    ----------
-    origin : int
-        A rank's number in the whole run, or the number of ranks plus the number of a native SimPy process.
+    The origin is a rank's number in the whole run, or the number of ranks plus the number of a native SimPy process.
     """
     return (1 << _PRIORITY_SHIFT) | (origin << _COUNT_BITS)
 
@@ -71,17 +68,7 @@ class Kernel(simpy.Environment):
     Native SimPy processes do not keep a run alive: once only their events are left, the run is over, even if they would
     never end (background traffic usually does not).
 
-    Parameters
-    ----------
-    native_origin : int
-        The origin that orders events of native SimPy processes; greater than any rank's number.
-    start_ps : int
-        The initial time of the clock.
-
-    Attributes
-    ----------
-    alone : bool
-        True if all ranks are in this shard. Native processes then end right after the last event of the ranks.
+    Events of native SimPy processes are ordered by `native_origin`, which is greater than any rank's number.
     """
 
     # Hot path: slots are found in half the time of other attributes.
@@ -101,6 +88,7 @@ class Kernel(simpy.Environment):
         self._native_pending = 0
         self.events = 0
         self.stopped = False
+        # True if all ranks are in this shard. Native processes then end right after the last event of the ranks.
         self.alone = False
 
     @property

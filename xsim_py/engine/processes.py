@@ -48,24 +48,16 @@ _dumps = partial(dumps, protocol=-1)
 
 
 class ProcessDeath(NamedTuple):
-    """The premature end of a process.
-
-    Attributes
-    ----------
-    code : int
-        Its exit status, or a signal (negative).
-    last_message : object
-        Its last message (see `Processes.die`), or None.
-    cut : bool
-        True if its socket was closed before it ended; if it did not end then, it was killed.
-    over : bool
-        True if it had run to the end of the simulation, and only the result of its shard was missing.
-    """
+    """The premature end of a process."""
 
     code: int
+    """Its exit status, or a signal (negative)."""
     last_message: Any = None
+    """Its last message (see `Processes.die`), or None."""
     cut: bool = False
+    """True if its socket was closed before it ended; if it did not end then, it was killed."""
     over: bool = False
+    """True if it had run to the end of the simulation, and only the result of its shard was missing."""
 
 
 class RankHost(Protocol):
@@ -107,22 +99,14 @@ class RankHost(Protocol):
 
 
 class Processes:
-    """Shard 0 in this process, and the other shards in separate processes.
-
-    Parameters
-    ----------
-    hosted : range
-        The shards whose processes are started with the run.
-    size : int
-        The number of shards; those above `hosted` can be `host`-ed later.
-    """
+    """Shard 0 in this process, and the other shards in separate processes."""
 
     def __init__(self, hosted: range, size: int) -> None:
-        self.size = size
+        self.size = size  # the number of shards; those above `hosted` can be `host`-ed later
         self.local = range(1)
         self.in_order = False
         """If true, no shard ends a window before all have its messages (see `ShardProtocol.window_done`)."""
-        self._hosted = hosted
+        self._hosted = hosted  # the shards whose processes are started with the run
         self._links: dict[int, FrameSocket] = {}
         self._pids: dict[int, int] = {}
         self._ended: dict[int, int] = {}  # exit codes of processes that have ended

@@ -36,15 +36,8 @@ On the diagonal: how soon what a shard does can come back to it through others.
 def shortest_times(direct_ps: Lookahead) -> Lookahead:
     """Return the minimum time between any two shards, including paths through other shards.
 
-    Parameters
-    ----------
-    direct_ps
-        The minimum direct times: a square table; its diagonal is ignored.
-
-    Returns
-    -------
-    list of list of int
-        The lengths of the shortest paths (Floyd and Warshall); on the diagonal, the shortest round trip.
+    `direct_ps` has the minimum direct times: a square table; its diagonal is ignored. The result has the lengths of the
+    shortest paths (Floyd and Warshall); on the diagonal, the shortest round trip.
     """
     import numpy as np  # not at the top: most runs have one shard, and start without NumPy
 
