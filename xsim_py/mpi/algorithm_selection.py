@@ -20,21 +20,14 @@ WORDS = (TUNED, FTCO)
 
 
 class Preference(dict[str, str]):
-    """The names of the selected algorithms, by operation; others are chosen by size.
-
-    Attributes
-    ----------
-    ftco : bool
-        Whether any of them is FTCO.
-    picked : dict
-        A cache of the resulting algorithms, by the arguments of the choice.
-    """
+    """The names of the selected algorithms, by operation; others are chosen by size."""
 
     __slots__ = ("ftco", "picked")
 
     def __init__(self, selection: Mapping[str, str]) -> None:
         super().__init__(selection)
         self.ftco = FTCO in selection.values()
+        # A cache of the resulting algorithms, by the arguments of the choice.
         self.picked: dict[tuple[str, int, int, bool], Callable[..., Any]] = {}
 
 

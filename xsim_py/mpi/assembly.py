@@ -43,36 +43,18 @@ def make_library(
     settings: Settings,
     *,
     traced: bool,
-    observer: Observer | None,
-    batches: str | None,
+    observer: Observer | None,  # of messages in a checked run
+    batches: str | None,  # the mode of vectorised collectives, as for `CollectiveInstances`; None: there are none
     detection: DetectorSettings,
-    ulfm: Any,
-    shapes: Shapes,
+    ulfm: Any,  # a `UlfmSpec`: the algorithms of revoke, agree and shrink
+    shapes: Shapes,  # the trees and timeouts of FTCO
     startup: Startup,
-    start: str,
+    start: str,  # the directory in which processes start
     failures: FailureModel | None,
-    schedule: MatchSchedule | None = None,
-    noise: NoiseModel | None = None,
+    schedule: MatchSchedule | None = None,  # of nondeterministic choices
+    noise: NoiseModel | None = None,  # the network jitter
 ) -> Fabric:
-    """Make the MPI library of the ranks of a shard.
-
-    Parameters
-    ----------
-    observer : Observer or None
-        The observer of messages in a checked run.
-    batches : str or None
-        The mode of vectorised collectives, as for `CollectiveInstances`; None: no vectorised collectives.
-    ulfm : UlfmSpec
-        The algorithms of revoke, agree and shrink.
-    shapes : Shapes
-        The trees and timeouts of FTCO.
-    start : str
-        The directory in which processes start.
-    schedule : MatchSchedule, optional
-        The schedule of nondeterministic choices.
-    noise : NoiseModel, optional
-        The network jitter.
-    """
+    """Make the MPI library of the ranks of a shard."""
     account = network.contention()
     links = None if account is None else _shared(settings.machine, network, account)
     kind = _kind_of_fabric(network, traced, schedule, noise, failures, settings.seed)

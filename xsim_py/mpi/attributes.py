@@ -26,31 +26,19 @@ _FIRST = 1001  # after the predefined keys of the ABI
 
 
 class Keyval:
-    """One attribute key.
-
-    Attributes
-    ----------
-    number : int
-        The program's handle of the key.
-    kind : str
-        ``"Comm"``, ``"Datatype"`` or ``"Win"``.
-    copy_fn : callable, True or None
-        Called with (object, key, value) when the object is duplicated, its result is the copy's value, and
-        NotImplemented means no copy; True copies the value itself, None copies nothing.
-    delete_fn : callable or None
-        Called with (object, key, value) when the attribute is deleted.
-    is_integer : bool
-        Whether values are C integers (mpi4py's ``nopython``).
-    """
+    """One attribute key."""
 
     __slots__ = ("copy_fn", "delete_fn", "is_integer", "kind", "number")
 
     def __init__(self, number: int, kind: str, copy_fn: Any, delete_fn: Any, is_integer: bool) -> None:
-        self.number = number
-        self.kind = kind
+        self.number = number  # the program's handle of the key
+        self.kind = kind  # ``"Comm"``, ``"Datatype"`` or ``"Win"``
+        # Called with (object, key, value) when the object is duplicated; its result is the copy's value, and
+        # NotImplemented means no copy. True copies the value itself, None copies nothing.
         self.copy_fn: CopyFunction | bool | None = copy_fn or None
+        # Called with (object, key, value) when the attribute is deleted.
         self.delete_fn: DeleteFunction | None = delete_fn or None
-        self.is_integer = is_integer
+        self.is_integer = is_integer  # whether values are C integers (mpi4py's ``nopython``)
 
 
 class _Keyvals:

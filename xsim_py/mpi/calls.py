@@ -108,42 +108,21 @@ class SurvivingAlgorithms(dict[str, Callable[..., Any]]):
 
 
 class CollectiveChannel:
-    """One rank's side of one collective: the `Channel` for which algorithms are written.
-
-    Parameters
-    ----------
-    comm : Communicator
-        Its ranks are addressed; of an intercommunicator, those of the remote group.
-    tag : int
-        The number of the collective on this communicator.
-    note : Note
-        The description of the collective.
-    check : bool
-        Whether the data enter the digest (not those of pickled objects).
-    local : CollectiveChannel or None
-        For an intercommunicator: the channel within the local group.
-
-    Attributes
-    ----------
-    instance : batched.instance.CollectiveInstance or None
-        The collective instance, if it may be vectorised; see `batched.instances`.
-    algorithm : callable, str or None
-        The algorithm, for the table of collectives; see `collectives.choose.title`.
-    """
+    """One rank's side of one collective: the `Channel` for which algorithms are written."""
 
     __slots__ = ("algorithm", "check", "cid", "comm", "instance", "local", "note", "rank", "remote_size", "size", "tag")
 
     def __init__(
         self, comm: Communicator, tag: int, note: Note, *, check: bool = True, local: CollectiveChannel | None = None
     ) -> None:
-        self.comm = comm
+        self.comm = comm  # its ranks are addressed; of an intercommunicator, those of the remote group
         self.cid = comm.cid | 1
-        self.tag = tag
-        self.note = note
-        self.check = check
-        self.local = local
-        self.instance: Any = None
-        self.algorithm: Any = None
+        self.tag = tag  # the number of the collective on this communicator
+        self.note = note  # the description of the collective
+        self.check = check  # whether the data enter the digest (not those of pickled objects)
+        self.local = local  # for an intercommunicator: the channel within the local group
+        self.instance: Any = None  # a `CollectiveInstance`, if it may be vectorised; see `batched.instances`
+        self.algorithm: Any = None  # a function, its name or None, for the table of collectives; see `choose.title`
         self.rank = comm.me
         self.size = len(comm.ranks)
         self.remote_size = len(comm.remote)
@@ -377,15 +356,7 @@ def refused(comm: Communicator, peer: int | None, *, collective: str = "") -> Op
 
 
 class Background(Operation):
-    """A collective (or another call) that runs in a separate fiber, as if by a progress thread.
-
-    Attributes
-    ----------
-    result : object
-        The result of the body.
-    entrance : int or None
-        In a traced run: the collective's row; see `Recorder.entered`.
-    """
+    """A collective (or another call) that runs in a separate fiber, as if by a progress thread."""
 
     __slots__ = ("body", "entrance", "fiber", "name", "result")
 
@@ -393,9 +364,9 @@ class Background(Operation):
         super().__init__()
         self.name = name
         self.body = body
-        self.result: Any = None
+        self.result: Any = None  # of the body
         self.fiber: Fiber | None = None
-        self.entrance: int | None = None
+        self.entrance: int | None = None  # in a traced run: the collective's row; see `Recorder.entered`
 
     def describe(self) -> str:
         """Return one line for the deadlock report: the reason for which the fiber itself waits."""

@@ -43,25 +43,6 @@ class Context:
     """The part of a communicator that all its members share.
 
     One object for all ranks of a process.
-
-    Attributes
-    ----------
-    cid : int
-        Its number.
-    ranks : sequence of int
-        The members, as world ranks; of the local group if this is one side of an intercommunicator.
-    remote : sequence of int
-        The world ranks of ranks in calls: the members of an intracommunicator, the other group of an intercommunicator.
-    peer_ranks : sequence of int
-        The same as `remote`. Hot path: not as a range, which CPython indexes 55 ns slower.
-    size, remote_size : int
-        Their numbers.
-    title : str
-        The name in reports of the COMM_WORLD of spawned ranks; else empty.
-    here : int
-        The number of members in this shard; 0: not counted yet.
-    replaces : Context or None
-        The program's context, if a layer replaced it by this one.
     """
 
     __slots__ = (
@@ -83,18 +64,21 @@ class Context:
         self, cid: int, ranks: Sequence[int], remote: Sequence[int] | None, *, like: Context | None = None
     ) -> None:
         self.cid = cid
+        # The members, as world ranks; of the local group if this is one side of an intercommunicator.
         self.ranks = ranks
+        # The world ranks of ranks in calls: the members of an intracommunicator, the other group of an
+        # intercommunicator.
         self.remote = ranks if remote is None else remote
-        self.peer_ranks = self.remote
+        self.peer_ranks = self.remote  # the same. Hot path: not as a range, which CPython indexes 55 ns slower
         if like is not None and self.remote == like.remote:
             self.peer_ranks = like.peer_ranks  # one list of a million numbers is enough
         elif isinstance(self.remote, range) and len(self.remote) > 1:
             self.peer_ranks = list(self.remote)
         self.size = len(ranks)
         self.remote_size = len(self.remote)
-        self.here = 0
-        self.title = ""
-        self.replaces: Context | None = None
+        self.here = 0  # the number of members in this shard; 0: not counted yet
+        self.title = ""  # the name in reports of the COMM_WORLD of spawned ranks; else empty
+        self.replaces: Context | None = None  # the program's context, if a layer replaced it by this one
         self._index: dict[int, int] | None = None
         self._remote_ranks: frozenset[int] | None = None
 
@@ -181,30 +165,16 @@ _LOCAL = ImplicitActions()
 
 
 class ReportName:
-    """The name in reports of a communicator that a layer has made to replace one of the program's.
-
-    Parameters
-    ----------
-    of : Communicator
-        The program's communicator, whose label and ranks are reported.
-
-    Attributes
-    ----------
-    root : int or None
-        The root of the call in progress, as the program names it.
-    skipped : int
-        An offset to the number of a collective: calls on earlier communicators, minus repeated attempts.
-    counted : int
-        The program's completed calls.
-    """
+    """The name in reports of a communicator that a layer has made to replace one of the program's."""
 
     __slots__ = ("counted", "of", "root", "skipped")
 
     def __init__(self, of: Communicator) -> None:
-        self.of = of
-        self.root: int | None = None
+        self.of = of  # the program's communicator, whose label and ranks are reported
+        self.root: int | None = None  # the root of the call in progress, as the program names it
+        # An offset to the number of a collective: calls on earlier communicators, minus repeated attempts.
         self.skipped = 0
-        self.counted = of.collectives
+        self.counted = of.collectives  # the number of the program's completed calls
 
     def number(self, comm: Communicator) -> int:
         """Return the number of collectives that the program has begun, the last of them on `comm`."""
@@ -227,51 +197,7 @@ class _Hot:
 
 
 class Communicator(_Hot):
-    """One rank's view of a communicator.
-
-    Attributes
-    ----------
-    context : Context
-        The state that the members share.
-    cid : int
-        Its number, even.
-    me : int
-        This rank's number in it (in the local group).
-    remote, peer_ranks : sequence of int
-        The world ranks of ranks in calls; see `Context`.
-    local : Communicator or None
-        The intracommunicator of the local group, for an intercommunicator; None for an intracommunicator.
-    box : Mailbox
-        This rank's mailbox.
-    collectives, children : int
-        The numbers of collectives that this rank has begun on it, and of communicators that it has made from it.
-    topology : Cartesian, Graph, DistGraph or None
-        A virtual topology.
-    freed : bool
-        Whether this rank has freed it: other handles may still refer to it.
-    outer : Communicator or None
-        The communicator of which this is a part, such as the intercommunicator of a `local`: it shares its errors.
-    failed, examined : sequence of int, int
-        Its failed members, among the first `examined` failures that the rank knows of; see `failed_members`.
-    acknowledged : int
-        The number of its failed members that the program has acknowledged.
-    preference : Preference
-        The algorithms selected for its collectives; others are chosen by size.
-    missing : frozenset of int
-        The ranks whose contributions are missing in its last FTCO operation.
-    replacement : object
-        Their replacement, set by the program: a value, or a function of the rank; None: nothing.
-    locks : dict or None
-        One for each lower-case collective that has been called; None unless the program has asked for them.
-    report_name : Guise or None
-        Its name in reports, if it replaces one of the program's.
-    implicit : ImplicitActions
-        The implicit actions of its library on failures; see `failures.implicit`.
-    polled_since_ps : dict or None
-        The begins of unsuccessful polls; in fault-tolerant runs only (see `polling`).
-    errhandler, attributes, info, name, object_context
-        Local properties, defined by the mpi4py layer.
-    """
+    """One rank's view of a communicator."""
 
     __slots__ = (
         "acknowledged",
@@ -303,37 +229,46 @@ class Communicator(_Hot):
 
     def __init__(self, context: Context, box: Mailbox, *, me: int | None = None, local: Communicator | None = None):
         self.context = context
-        self.cid = context.cid
+        self.cid = context.cid  # its number, even
         self.box = box
         self.fabric: Fabric = box.fabric
+        # This rank's number in it (in the local group).
         self.me = context.index(box.rank.number) if me is None else me
-        self.remote = context.remote
+        self.remote = context.remote  # the world ranks of ranks in calls, like `peer_ranks`; see `Context`
         self.peer_ranks = context.peer_ranks
+        # The intracommunicator of the local group, for an intercommunicator; None for an intracommunicator.
         self.local = local
+        # The communicator of which this is a part, such as the intercommunicator of a `local`: it shares its errors.
         self.outer: Communicator | None = None
         if local is not None:
             local.outer = self
+        # Its failed members, among the first `examined` failures that the rank knows of; see `failed_members`.
         self.failed: tuple[int, ...] = ()
         self.examined = 0
-        self.acknowledged = 0
-        self.collectives = 0
-        self.children = 0
+        self.acknowledged = 0  # the number of its failed members that the program has acknowledged
+        self.collectives = 0  # the number of collectives that this rank has begun on it
+        self.children = 0  # the number of communicators that this rank has made from it
         self.groups_made: dict[object, int] | None = None
-        self.report_name: ReportName | None = None
+        self.report_name: ReportName | None = None  # its name in reports, if it replaces one of the program's
+        # `errhandler`, `attributes`, `info`, `name` and `object_context` are local properties, defined by the mpi4py
+        # layer.
         self.errhandler: Any = None
-        self.implicit = _LOCAL
+        self.implicit = _LOCAL  # the implicit actions of its library on failures; see `failures.implicit`
         self.attributes: Any = None
         self.info: Any = None
         self.name: str | None = None
-        self.topology: Any = None
+        self.topology: Any = None  # a virtual topology: a `Cartesian`, `Graph` or `DistGraph`
         self.object_context: Any = None
         self.buffer: Any = None
-        self.freed = False
+        self.freed = False  # whether this rank has freed it: other handles may still refer to it
+        # One for each lower-case collective that has been called; None unless the program has asked for them.
         self.locks: dict[Any, SharedLock] | None = None
+        # The begins of unsuccessful polls; in fault-tolerant runs only (see `polling`).
         self.polled_since_ps: dict[Hashable, int] | None = None
-        self.missing: frozenset[int] = NOBODY
+        self.missing: frozenset[int] = NOBODY  # the ranks whose contributions are missing in its last FTCO operation
+        # Their replacement, set by the program: a value, or a function of the rank; None: nothing.
         self.replacement: Any = None
-        self.preference = _NOTHING
+        self.preference = _NOTHING  # the algorithms selected for its collectives; others are chosen by size
         selection = self.fabric.settings.collectives
         if selection:
             self.prefer(selection)

@@ -22,32 +22,20 @@ from xsim_py.mpi.typemap import Layout, block
 
 
 class Recipe:
-    """The construction of a type, as returned by MPI_Type_get_envelope and MPI_Type_get_contents.
-
-    Parameters
-    ----------
-    combiner : int
-        One of the ``COMBINER_`` constants.
-    params : dict
-        The arguments by the names mpi4py gives them.
-    integers, counts : sequence of int
-        The same arguments in the standard's order (section 5.1.13, large-count form).
-    types : sequence of Type
-        The types it was built from.
-
-    These sequences are never modified, so they are not copied.
-    """
+    """The construction of a type, as returned by MPI_Type_get_envelope and MPI_Type_get_contents."""
 
     __slots__ = ("combiner", "counts", "integers", "params", "types")
 
     def __init__(
         self,
-        combiner: int,
-        params: dict[str, Any],
+        combiner: int,  # one of the ``COMBINER_`` constants
+        params: dict[str, Any],  # the arguments by the names mpi4py gives them
         *,
+        # `integers` and `counts` are the same arguments in the standard's order (section 5.1.13, large-count form).
+        # These sequences and `types` are never modified, so they are not copied.
         integers: Sequence[int] = (),
         counts: Sequence[int] = (),
-        types: Sequence[Type] = (),
+        types: Sequence[Type] = (),  # from which it was built
     ) -> None:
         self.combiner = combiner
         self.params = params
@@ -72,38 +60,14 @@ _PREDEFINED_COMBINERS = frozenset(
 
 
 class Type:
-    """A datatype; `layout` is a function that makes its layout.
-
-    Attributes
-    ----------
-    size : int
-        Bytes of data in one element, which is also its packed size.
-    lb, extent : int
-        Lower bound and distance from one element to the next, in bytes.
-    layout : Layout
-        The locations of the bytes of one element.
-    is_contiguous : bool
-        Whether any number of elements is one run of bytes that begins at the first one's origin.
-    is_verbatim : bool
-        Whether these bytes are the packed elements, too: long doubles have padding, which is cleared.
-    alignment : int
-        The alignment of a C compiler, in bytes.
-    kind : str
-        The kind of reductions it supports: ``"integer"``, ``"fortran integer"``, ``"real"``, ``"complex"``,
-        ``"logical"``, ``"byte"``, ``"pair"``, or empty for all others.
-    dtype : numpy.dtype or None
-        The NumPy type of one packed element; None for a derived type.
-    elements : int
-        Basic elements in one element; a pair has two.
-    is_predefined : bool
-        Whether it needs no constructor, commit or free.
-    attributes : Attributes or None
-        The attributes that its process has attached to a derived type.
-    """
+    """A datatype; `layout` is a function that makes its layout."""
 
     layout: Layout
+    """The locations of the bytes of one element."""
     is_contiguous: bool
+    """Whether any number of elements is one run of bytes that begins at the first one's origin."""
     is_verbatim: bool
+    """Whether these bytes are the packed elements, too: long doubles have padding, which is cleared."""
 
     __slots__ = (
         "_make_layout",
@@ -138,18 +102,20 @@ class Type:
         recipe: Recipe = _NAMED,
     ) -> None:
         self._make_layout = layout
-        self.size = size
-        self.lb = lb
-        self.extent = extent
-        self.alignment = alignment
-        self.elements = elements
+        self.size = size  # bytes of data in one element, which is also its packed size
+        self.lb = lb  # the lower bound in bytes
+        self.extent = extent  # the distance from one element to the next in bytes
+        self.alignment = alignment  # of a C compiler, in bytes
+        self.elements = elements  # basic elements in one element; a pair has two
         self.recipe = recipe
-        self.is_predefined = recipe.combiner in _PREDEFINED_COMBINERS
-        self.attributes: Attributes | None = None
+        self.is_predefined = recipe.combiner in _PREDEFINED_COMBINERS  # then it needs no constructor, commit or free
+        self.attributes: Attributes | None = None  # that its process has attached to a derived type
         self.committed = False
         self.name = ""
+        # The kind of reductions it supports: ``"integer"``, ``"fortran integer"``, ``"real"``, ``"complex"``,
+        # ``"logical"``, ``"byte"``, ``"pair"``, or empty for all others.
         self.kind = ""
-        self.dtype: np.dtype[Any] | None = None
+        self.dtype: np.dtype[Any] | None = None  # the NumPy type of one packed element; None for a derived type
         self.code = ""  # as `tocode`
         self.typechar = ""
 
@@ -203,12 +169,7 @@ class Type:
     def pack(self, memory: memoryview, offset: int, count: int) -> bytes:
         """Copy `count` elements, the first at ``memory[offset]``, into ``count * size`` bytes.
 
-        Parameters
-        ----------
-        memory : memoryview of bytes
-            The user's memory.
-        offset : int
-            The first element's origin; negative if `memory` begins after it.
+        `memory` is the user's, and `offset` the first element's origin; negative if `memory` begins after it.
         """
         if self.is_verbatim:
             end = offset + count * self.size

@@ -7,24 +7,15 @@ from typing import Any
 
 
 class ErrorHandler:
-    """One error handler.
-
-    Attributes
-    ----------
-    name : str
-        For reports.
-    function : callable or None
-        The user's, called with (object, error code); None for the predefined handlers.
-    kind : str
-        The class of objects that the user made it for: ``"Comm"``, ``"Win"``, ``"File"`` or ``"Session"``; empty for
-        the predefined handlers, which fit all.
-    """
+    """One error handler."""
 
     __slots__ = ("function", "kind", "name")
 
     def __init__(self, name: str, function: Callable[[Any, int], object] | None = None, kind: str = "") -> None:
-        self.name = name
-        self.function = function
+        self.name = name  # for reports
+        self.function = function  # the user's, called with (object, error code); None for the predefined handlers
+        # The class of objects that the user made it for: ``"Comm"``, ``"Win"``, ``"File"`` or ``"Session"``; empty for
+        # the predefined handlers, which fit all.
         self.kind = kind
 
 

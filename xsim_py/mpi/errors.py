@@ -84,19 +84,14 @@ STRINGS: dict[int, str] = {
 
 
 class ErrorTable:
-    """The error classes, codes and strings that one process has added.
-
-    Attributes
-    ----------
-    last_used : int
-        The value of the attribute ``LASTUSEDCODE``: the largest code assigned so far.
-    """
+    """The error classes, codes and strings that one process has added."""
 
     __slots__ = ("classes", "last_used", "strings")
 
     def __init__(self) -> None:
         self.classes: dict[int, int] = {}  # code -> class; a class is its own code
         self.strings: dict[int, str] = {}
+        # The value of the attribute ``LASTUSEDCODE``: the largest code assigned so far.
         self.last_used: int = c.ERR_LASTCODE
 
     def new_code(self, error_class: int | None = None) -> int:
@@ -281,12 +276,8 @@ def _code_of(other: Any) -> Any:
 def fail(code: int, detail: str = "") -> NoReturn:
     """Raise the exception of an error code.
 
-    Parameters
-    ----------
-    code : int
-        One of the `ERR_` constants, or an added code.
-    detail : str
-        The details in a few words; appended to the text of the code.
+    The code is one of the `ERR_` constants, or an added code. `detail` has the details in a few words; it is appended
+    to the text of the code.
     """
     raise error(code, detail)
 

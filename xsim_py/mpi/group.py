@@ -24,17 +24,13 @@ class Members:
     """An immutable ordered set of world ranks.
 
     Equal sets requested in succession share one object.
-
-    Attributes
-    ----------
-    ranks : range or tuple of int
-        The ranks in the group's order; always a range if they are equally spaced.
     """
 
     __slots__ = ("_index", "ranks")
 
     _index: dict[int, int] | None
     ranks: range | tuple[int, ...]
+    """In the group's order; always a range if they are equally spaced."""
 
     def __new__(cls, ranks: Sequence[int]) -> Members:
         """Find or make the set of these ranks."""
@@ -78,21 +74,13 @@ def _compact(ranks: range | tuple[int, ...]) -> range | tuple[int, ...]:
 
 
 class GroupState:
-    """A group, as a program's handle refers to it: two groups of the same members are distinct.
-
-    Attributes
-    ----------
-    members : Members
-        The members.
-    session : Session or None
-        The session, if this is one of its process sets.
-    """
+    """A group, as a program's handle refers to it: two groups of the same members are distinct."""
 
     __slots__ = ("members", "session")
 
     def __init__(self, members: Members) -> None:
         self.members = members
-        self.session: Any = None
+        self.session: Any = None  # the `SessionState`, if this is one of its process sets
 
 
 EMPTY = GroupState(Members(range(0)))

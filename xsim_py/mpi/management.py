@@ -94,14 +94,8 @@ def agree_on_duplicate(comm: Communicator, name: str) -> None:
 def duplicate_for_objects(comm: Communicator, name: str) -> tuple[Communicator, bool]:
     """Make the duplicate that mpi4py keeps for the call `name` and later ones.
 
-    See `mpi4py.object_context`.
-
-    Returns
-    -------
-    made : Communicator
-        The duplicate, with its inherited properties; of an intercommunicator with a separate `local`.
-    low_group : bool
-        Of an intercommunicator, whether the local group comes first.
+    See `mpi4py.object_context`. Returns the duplicate, with its inherited properties (of an intercommunicator with a
+    separate `local`), and whether the local group of an intercommunicator comes first.
     """
     agree_on_duplicate(comm, name)
     old, local, low_group = comm.context, None, False
@@ -263,13 +257,8 @@ _EDGE = struct.Struct("<6q")  # destination, owner and index there, source, dest
 def exchange_edges(comm: Communicator, edges: Sequence[tuple[int, int, int]], name: str) -> list[tuple[int, int, int]]:
     """Send each edge (source, destination, weight) to the two ranks that it joins, from any rank.
 
-    Returns
-    -------
-    list
-        This rank's edges, ordered by the rank that passed them and by their indices there.
+    Returns this rank's edges, ordered by the rank that passed them and by their indices there.
 
-    Notes
-    -----
     Receivers do not know the senders. So the edges travel like the blocks of an alltoall in Bruck's algorithm, by steps
     of 1, 2, 4, ... ranks, and only existing ones: ceil(log2 p) messages per rank.
     """

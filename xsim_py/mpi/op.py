@@ -51,32 +51,18 @@ UserFunction: TypeAlias = Callable[[memoryview, memoryview, Type], object]
 
 
 class ReductionOp:
-    """A reduction operation.
-
-    Parameters
-    ----------
-    name : str
-        mpi4py's name of a predefined operation, empty for a user-defined one.
-    python : callable
-        ``python(x, y)`` on two Python objects.
-    ufuncs : dict
-        The NumPy function for each kind of datatype (`Type.kind`).
-    function : callable or None
-        The user's function: ``function(in, inout, type)`` computes inout = in op inout.
-    commutative : bool
-        Whether the order of operands does not matter.
-    """
+    """A reduction operation."""
 
     __slots__ = ("commutative", "folds", "function", "name", "python", "ufuncs")
 
     def __init__(
         self,
-        name: str = "",
+        name: str = "",  # mpi4py's name of a predefined operation, empty for a user-defined one
         *,
-        python: Callable[[Any, Any], Any],
-        ufuncs: dict[str, Ufunc] | None = None,
-        function: UserFunction | None = None,
-        commutative: bool = True,
+        python: Callable[[Any, Any], Any],  # ``python(x, y)`` on two Python objects
+        ufuncs: dict[str, Ufunc] | None = None,  # the NumPy function for each kind of datatype (`Type.kind`)
+        function: UserFunction | None = None,  # the user's: ``function(in, inout, type)`` computes inout = in op inout
+        commutative: bool = True,  # whether the order of operands does not matter
     ) -> None:
         self.name = name
         self.python = python
@@ -170,10 +156,8 @@ class UserFold:
 def make_fold(operation: ReductionOp, datatype: Type) -> Fold:
     """Bind an operation to a datatype.
 
-    Raises
-    ------
-    MPI.Exception
-        `ERR_OP` if the operation is null, is for one-sided communication only, or does not support this type.
+    Raises an `Exception` with `ERR_OP` if the operation is null, is for one-sided communication only, or does not
+    support this type.
     """
     fold = operation.folds.get(datatype)
     if fold is None:

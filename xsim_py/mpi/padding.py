@@ -25,15 +25,8 @@ _LONG_DOUBLES = {"g": 1, "G": 2}  # the number of long doubles in such an elemen
 def mask_of(runs: Iterable[tuple[np.dtype[np.generic], int]]) -> Mask | None:
     """Return the mask of value bytes in packed elements, up to its period.
 
-    Parameters
-    ----------
-    runs : iterable of (dtype, count)
-        The basic elements in packing order, equal neighbours merged.
-
-    Returns
-    -------
-    (bytes,) array or None
-        255 for each byte of a value and 0 for each of padding; None if no element has padding.
+    `runs` has the types and counts of the basic elements in packing order, equal neighbours merged. The result has 255
+    for each byte of a value and 0 for each of padding; None if no element has padding.
     """
     runs = list(runs)
     if _VALUE_BYTES == _PLACE_BYTES or not any(dtype.char in _LONG_DOUBLES for dtype, _ in runs):

@@ -28,18 +28,8 @@ _HEADER = struct.Struct("<qq")
 class Stream:
     """One side of a partitioned operation, from its initialisation to its end.
 
-    Parameters
-    ----------
-    comm : Communicator
-        The communicator.
-    peer, tag : int
-        As passed by the program.
-    buffer : object
-        Has ``pack_part(i)``, ``unpack_part(i, data)`` and ``nbytes``, the size of a partition.
-    partitions : int
-        The number of partitions on this side.
-    sends : bool
-        True on the sending side.
+    `peer` and `tag` are as passed by the program. `buffer` has ``pack_part(i)``, ``unpack_part(i, data)`` and
+    ``nbytes``, the size of a partition; `partitions` is their number on this side.
     """
 
     __slots__ = ("buffer", "cid", "comm", "partitions", "peer", "tag")

@@ -33,29 +33,18 @@ _LONGEST_ROUND = 1 << 16  # a rank that keeps polling new targets is assumed to 
 
 
 class Polls:
-    """The unsuccessful polls of one rank, and the begin of its current series.
-
-    Attributes
-    ----------
-    count : int
-        In the whole run.
-    since_ps, clock_ps : int
-        When the wait began, and when the last poll ended.
-    key : int
-        The rank's event key at the next poll, if nothing else happens.
-    asked : set
-        The targets of this round; the objects themselves, because addresses may be reused.
-    last : object
-        The last unsuccessful target: an object with ``describe()``, or its factory.
-    """
+    """The unsuccessful polls of one rank, and the begin of its current series."""
 
     __slots__ = ("asked", "clock_ps", "count", "key", "last", "since_ps")
 
     def __init__(self) -> None:
+        # `count` is that of the whole run, `key` the rank's event key at the next poll, if nothing else happens. The
+        # wait began at `since_ps`, and the last poll ended at `clock_ps`.
         self.count = self.key = self.since_ps = 0
         self.clock_ps = -1
+        # The targets of this round; the objects themselves, because addresses may be reused.
         self.asked: set[Hashable] = set()
-        self.last: Any = None
+        self.last: Any = None  # the last unsuccessful target: an object with ``describe()``, or its factory
 
 
 def unsuccessful_poll(fiber: Fiber, what: Hashable, shown: Any) -> None:

@@ -23,27 +23,15 @@ _DERIVED = "communicators of sessions"
 
 
 class SessionState:
-    """One session of one process.
-
-    Attributes
-    ----------
-    box : Mailbox
-        The process's mailbox.
-    info : dict of str to str
-        Its hints.
-    errhandler : callable or None
-        Called with the session and the error; None returns errors.
-    buffer : object
-        For buffered sends on its communicators.
-    """
+    """One session of one process."""
 
     __slots__ = ("box", "buffer", "errhandler", "info")
 
     def __init__(self, box: Mailbox, info: Mapping[str, str]) -> None:
         self.box = box
-        self.info = dict(info)
-        self.errhandler: Any = None
-        self.buffer: Any = None
+        self.info = dict(info)  # its hints
+        self.errhandler: Any = None  # called with the session and the error; None returns errors
+        self.buffer: Any = None  # for buffered sends on its communicators
 
     def label(self) -> str:
         """Return its name in reports."""

@@ -58,31 +58,21 @@ _ACTS = re.compile(r"\.(?!Get_|Is_)([A-Z]|i?[bs]?send\b)")
 
 @dataclass(slots=True)
 class WaitingRank:
-    """A rank that had not ended, or one of its additional threads.
-
-    Attributes
-    ----------
-    rank, clock_ps : int
-        The rank, and a virtual time: since when it waits, or until when it sleeps.
-    reason : str
-        The reason of its wait, if any.
-    place : str
-        File, line and text of the program.
-    peers : list of int
-        The world ranks all of which it waits for; empty if one of several would do.
-    polled : list of int
-        The world ranks one of which it polls for.
-    collectives : list of (str, int, str)
-        Communicator, number and note of each collective that it is in.
-    """
+    """A rank that had not ended, or one of its additional threads."""
 
     rank: int
     clock_ps: int
+    """Since when it waits, or until when it sleeps."""
     reason: str
+    """The reason of its wait, if any."""
     place: str
+    """File, line and text of the program."""
     peers: list[int]
+    """The world ranks all of which it waits for; empty if one of several would do."""
     collectives: list[tuple[str, int, str]]
+    """Communicator, number and note of each collective that it is in."""
     polled: list[int] = field(default_factory=list)
+    """The world ranks one of which it polls for."""
 
 
 @dataclass(slots=True)

@@ -27,12 +27,8 @@ def dims_create(nnodes: int, dims: Sequence[int]) -> list[int]:
 
     The free dimensions are in non-increasing order and as equal as possible. The standard does not define that; here,
     as in MPICH, it is the smallest ratio of the largest to the smallest, and of equal ratios the one whose largest
-    dimensions are smallest.
-
-    Raises
-    ------
-    Exception
-        ERR_DIMS if a dimension is negative, or the given ones do not divide `nnodes`.
+    dimensions are smallest. Raises an `Exception` with ERR_DIMS if a dimension is negative, or the given ones do not
+    divide `nnodes`.
     """
     free = sum(dim == 0 for dim in dims)
     given = prod(dim for dim in dims if dim)
@@ -74,20 +70,14 @@ def _factorings(number: int, count: int) -> Iterator[tuple[int, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class Cartesian:
-    """A grid of processes, numbered with the last coordinate fastest.
-
-    Attributes
-    ----------
-    dims : tuple of int
-        Processes along each dimension; an empty tuple is one process.
-    periods : tuple of bool
-        Whether a dimension is a ring.
-    """
+    """A grid of processes, numbered with the last coordinate fastest."""
 
     kind: ClassVar[int] = c.CART
 
     dims: tuple[int, ...]
+    """Processes along each dimension; an empty tuple is one process."""
     periods: tuple[bool, ...]
+    """Whether a dimension is a ring."""
 
     @property
     def size(self) -> int:
@@ -144,10 +134,7 @@ class Cartesian:
     def sub(self, rank: int, remain: Sequence[bool]) -> tuple[int, int, Cartesian]:
         """Return the grid of lower dimension with a process (MPI_Cart_sub).
 
-        Returns
-        -------
-        tuple
-            The index of the part (to split by), the process's rank in it, and its topology.
+        Returns the index of the part (to split by), the process's rank in it, and its topology.
         """
         kept = [place for place, stays in enumerate(remain) if stays]
         dropped = [place for place, stays in enumerate(remain) if not stays]
@@ -173,20 +160,14 @@ class Cartesian:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A graph that every process knows completely.
-
-    Attributes
-    ----------
-    index : tuple of int
-        The end of the edges of each node in `edges`.
-    edges : tuple of int
-        The neighbours of node 0, then those of node 1, and so on.
-    """
+    """A graph that every process knows completely."""
 
     kind: ClassVar[int] = c.GRAPH
 
     index: tuple[int, ...]
+    """The end of the edges of each node in `edges`."""
     edges: tuple[int, ...]
+    """The neighbours of node 0, then those of node 1, and so on."""
 
     @property
     def size(self) -> int:
@@ -220,21 +201,16 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class DistGraph:
-    """A distributed graph as one process knows it: its own edges.
-
-    Attributes
-    ----------
-    sources, destinations : tuple of int
-        The other ends of incoming and outgoing edges.
-    source_weights, destination_weights : tuple of int or None
-        None for an unweighted graph.
-    """
+    """A distributed graph as one process knows it: its own edges."""
 
     kind: ClassVar[int] = c.DIST_GRAPH
 
     sources: tuple[int, ...]
+    """The other ends of incoming edges."""
     destinations: tuple[int, ...]
+    """The other ends of outgoing edges."""
     source_weights: Weights = None
+    """None for an unweighted graph, like `destination_weights`."""
     destination_weights: Weights = None
 
     def check(self, comm_size: int) -> None:
@@ -282,15 +258,9 @@ def weights_of(weights: Sequence[int] | int | None, count: int) -> Weights:
 def gather_edges(rank: int, contributions: Sequence[Sequence[tuple[int, int, int]]], *, weighted: bool) -> DistGraph:
     """Assemble one process's part of a distributed graph (MPI_Dist_graph_create).
 
-    Parameters
-    ----------
-    rank : int
-        The process.
-    contributions : sequence of sequences of (source, destination, weight)
-        The edges passed by each process of the communicator, in the order of their ranks. Edges keep that order,
-        which MPI leaves open: it must not depend on the order of messages.
-    weighted : bool
-        Whether the weights are meaningful.
+    `contributions` has the edges (source, destination, weight) passed by each process of the communicator, in the order
+    of their ranks. Edges keep that order, which MPI leaves open: it must not depend on the order of messages.
+    `weighted` tells whether the weights are meaningful.
     """
     edges = [edge for given in contributions for edge in given]
     arriving = [(source, weight) for source, destination, weight in edges if destination == rank]

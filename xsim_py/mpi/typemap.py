@@ -38,27 +38,15 @@ def _unit(length: int) -> np.dtype[Any]:
 
 
 class Layout:
-    """The bytes of one element, in packing order.
-
-    Parameters
-    ----------
-    dims : tuple of (count, stride_bytes)
-        Regular repetitions, the outermost first.
-    offsets, lengths : array of int64
-        The blocks under them: their offsets from the element's origin, and lengths, in bytes.
-
-    Attributes
-    ----------
-    mask : array of bytes or None
-        The padding inside of basic elements (`padding.mask_of`), which is cleared when packed.
-    """
+    """The bytes of one element, in packing order."""
 
     __slots__ = ("_groups", "_pieces", "dims", "high", "lengths", "low", "mask", "offsets", "size")
 
     def __init__(self, dims: Dims, offsets: Integers, lengths: Integers) -> None:
-        self.dims = dims
-        self.offsets = offsets
-        self.lengths = lengths
+        self.dims = dims  # regular repetitions (count, stride in bytes), the outermost first
+        self.offsets = offsets  # of the blocks under them, from the element's origin, in bytes
+        self.lengths = lengths  # of these blocks, in bytes
+        # The padding inside of basic elements (`padding.mask_of`), which is cleared when packed.
         self.mask: Mask | None = None
         self._groups: list[Group] | None = None
         self._pieces: list[tuple[int, int]] | None = None
