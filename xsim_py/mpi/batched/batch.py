@@ -35,31 +35,25 @@ class Pending(Protocol):
 
 
 class Listing(NamedTuple):
-    """All messages of a call in sequence; see `timing.MessageTimes`.
-
-    Attributes
-    ----------
-    source, target : array
-        The sender and the receiver, as ranks in the communicator.
-    origin, dest : array
-        The same as world ranks.
-    sent_ps : array
-        When the message, or its request, leaves.
-    receive_ps : array
-        The receiver's overhead.
-    """
+    """All messages of a call in sequence; see `timing.MessageTimes`."""
 
     source: Numbers
+    """The sender, as a rank in the communicator."""
     target: Numbers
+    """The receiver, as a rank in the communicator."""
     origin: Numbers
+    """The sender, as a world rank."""
     dest: Numbers
+    """The receiver, as a world rank."""
     size_bytes: Numbers
     first_ps: Numbers
     key: Numbers
     arrival_ps: Numbers
     taken_ps: Numbers
     sent_ps: Numbers
+    """When the message, or its request, leaves."""
     receive_ps: Numbers
+    """The receiver's overhead."""
     rendezvous: Any
     answer_ps: Numbers
     answer_key: Numbers
@@ -67,34 +61,18 @@ class Listing(NamedTuple):
 
 
 class Batch:
-    """A call of which only the entry times and contributions of its ranks are open.
-
-    Parameters
-    ----------
-    costs : sequence of Costs
-        Of each stage of the schedule.
-    ranks : sequence of int
-        The participants, as world ranks.
-    check : bool
-        Whether messages have checksums.
-    local : array of bool or None
-        Which of the ranks are in this shard; None: all.
-    once : bool
-        Whether there is only one such call.
-    algorithm : object
-        The algorithm that finally runs, if ranks do not know it in advance.
-    """
+    """A call of which only the entry times and contributions of its ranks are open."""
 
     def __init__(
         self,
         schedule: CollectiveSchedule,
-        costs: Sequence[Costs],
-        ranks: Any,
-        check: bool,
-        local: Any = None,
+        costs: Sequence[Costs],  # of each stage of the schedule
+        ranks: Any,  # the participants, as world ranks
+        check: bool,  # whether messages have checksums
+        local: Any = None,  # which of the ranks are in this shard, as booleans; None: all
         *,
-        once: bool = False,
-        algorithm: Any = None,
+        once: bool = False,  # whether there is only one such call
+        algorithm: Any = None,  # the algorithm that finally runs, if ranks do not know it in advance
     ) -> None:
         self.schedule = schedule
         self.costs = costs

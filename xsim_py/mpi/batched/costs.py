@@ -18,17 +18,11 @@ _LONGEST_PS = 1 << 62  # calls that begin before `instances._LATEST_PS` end befo
 
 
 class MessageCosts:
-    """The costs of messages between some ranks at constant distances.
-
-    Parameters
-    ----------
-    ranks : sequence of int
-        World ranks.
-    """
+    """The costs of messages between some ranks at constant distances."""
 
     def __init__(self, fabric: Fabric, ranks: Sequence[int]) -> None:
         self._fabric = fabric
-        self._ranks = ranks
+        self._ranks = ranks  # world ranks
         self._links: dict[Any, tuple[list[Any], list[Any]]] = {}
         self._answers: dict[Any, list[Any]] = {}
         self._eager_bytes = 0
@@ -132,14 +126,9 @@ def table(
 ) -> list[Costs] | None:
     """Return the costs of messages of several kinds; see `MessageCosts.costs`.
 
-    Parameters
-    ----------
-    rows : sequence of int or array
-        For each stage the kind of all its messages, or of each.
-    may_be_rendezvous : sequence of bool
-        Whether messages of a stage may be above the eager threshold.
-    answer_ps : callable
-        Returns for each stage the latencies of the replies.
+    `rows` has for each stage the kind of all its messages, or an array with that of each. `may_be_rendezvous` tells
+    whether messages of a stage may be above the eager threshold. `answer_ps` returns for each stage the latencies of
+    the replies.
     """
     if not all(kind.wire_ps + kind.latency_ps > 0 for kind in kinds):
         return None

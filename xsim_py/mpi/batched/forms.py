@@ -7,15 +7,10 @@ from typing import Any
 
 
 class Form:
-    """The form of an algorithm that is called with a channel only: a barrier.
-
-    Attributes
-    ----------
-    varies : bool
-        Whether the messages depend on the contributions of ranks.
-    """
+    """The form of an algorithm that is called with a channel only: a barrier."""
 
     varies = False
+    """Whether the messages depend on the contributions of ranks."""
 
     def key(self, args: Any) -> Any:
         """Return the arguments that must be equal on all ranks."""

@@ -29,27 +29,14 @@ _TOGETHER = 16
 
 
 class Rounds(CollectiveSchedule):
-    """An exchange in rounds, each of them a stage: here an empty one, by dissemination, to rank + 2**k.
-
-    Parameters
-    ----------
-    size : int
-        The number of ranks.
-    block_bytes : int
-        The size of one block.
-
-    Attributes
-    ----------
-    rounds : int
-        The number of rounds.
-    """
+    """An exchange in rounds, each of them a stage: here an empty one, by dissemination, to rank + 2**k."""
 
     def __init__(self, size: int, block_bytes: int = 0) -> None:
-        self.size = size
-        self.block_bytes = block_bytes
+        self.size = size  # the number of ranks
+        self.block_bytes = block_bytes  # the size of one block
         self.ranks = np.arange(size)
         self._twice = np.tile(self.ranks, 2)
-        self.rounds = self._rounds()
+        self.rounds = self._rounds()  # the number of rounds
 
     def _rounds(self) -> int:
         return (self.size - 1).bit_length()
@@ -224,15 +211,10 @@ class Gather(Rounds):
 
     A message contains a run of blocks, possibly wrapping from the last to the first. So its length follows from the
     number of bytes before each block, and its checksum from the prefix checksums.
-
-    Parameters
-    ----------
-    sizes : sequence of int
-        The number of bytes of each rank.
     """
 
     def __init__(self, sizes: Sequence[int]) -> None:
-        self.sizes = sizes
+        self.sizes = sizes  # the number of bytes of each rank
         self.equal = len(set(sizes)) == 1
         super().__init__(len(sizes), sizes[0])
 
@@ -337,12 +319,7 @@ class NeighborGather(Gather):
 class Results(Sequence[Any]):
     """The results of all ranks, each made on demand: together they are as large as all contributions.
 
-    Parameters
-    ----------
-    size : int
-        The number of ranks.
-    make : callable
-        Returns the result of one rank.
+    `make` returns the result of one of the `size` ranks.
     """
 
     def __init__(self, size: int, make: Callable[[int], Any]) -> None:
@@ -361,12 +338,8 @@ class Results(Sequence[Any]):
 class Exchange(Rounds):
     """A block from each rank for each rank.
 
-    Each round serves the ranks at the next larger distance.
-
-    Parameters
-    ----------
-    blocks : int or (ranks, ranks) array
-        The size of all blocks, or the number of bytes that each rank sends to each other.
+    Each round serves the ranks at the next larger distance. `blocks` is the size of all blocks, or a (ranks, ranks)
+    array with the number of bytes that each rank sends to each other.
     """
 
     one_at_a_time = True
@@ -577,12 +550,8 @@ def gather(algorithm: Callable[..., Any], sizes: Sequence[int]) -> Gather | None
 def formula(algorithm: Callable[..., Any], size: int, shape: Any, unit_bytes: int = 1) -> CollectiveSchedule | None:
     """Return the schedule of an algorithm, or None if there is no formula for it.
 
-    Parameters
-    ----------
-    shape : object
-        The size of the blocks, or the result of `forms.Form.key`.
-    unit_bytes : int
-        The size of the elements of a reduction.
+    `shape` is the size of the blocks, or the result of `forms.Form.key`, and `unit_bytes` the size of the elements of a
+    reduction.
     """
     power = not size & (size - 1)
     if size < 2:

@@ -23,18 +23,11 @@ _HASHED = 1 << 13  # numbers: with more of them each step of a hash would alloca
 def tuple_hashes(columns: list[Any], count: int) -> NDArray[np.uint64]:
     """Return ``hash((a, b, ...))`` of each row, modulo 2**64.
 
-    Items are from 0 to 2**61 - 2, so that they are their own hashes.
+    Items are from 0 to 2**61 - 2, so that they are their own hashes. Each of the `columns` is an array or a number: the
+    first, second ... item of the `count` tuples.
 
-    Parameters
-    ----------
-    columns : list of array or int
-        The first, second ... item of each tuple.
-    count : int
-        The number of tuples.
-
-    Notes
-    -----
-    CPython's `tuplehash` (Objects/tupleobject.c), which is xxHash with a different finish; `tests` compares the two.
+    The algorithm is CPython's `tuplehash` (Objects/tupleobject.c), which is xxHash with a different finish; `tests`
+    compares the two.
     """
     total = np.full(count, _P5, np.uint64)
     for column in columns:

@@ -23,106 +23,82 @@ Column: TypeAlias = "array[int]"
 
 
 class MemberHomes:
-    """The shards of a communicator's ranks, not all of which are in this shard.
-
-    Attributes
-    ----------
-    here : (n,) array
-        The ranks of this shard, as ranks in the communicator.
-    local : (ranks,) array of bool
-        Whether a rank is in this shard.
-    elsewhere : dict
-        The ranks of each other shard with members.
-    """
+    """The shards of a communicator's ranks, not all of which are in this shard."""
 
     def __init__(self, homes: NDArray[np.int64], number: int) -> None:
-        self.local = homes == number
-        self.here = np.flatnonzero(self.local)
+        self.local = homes == number  # whether each rank is in this shard
+        self.here = np.flatnonzero(self.local)  # the ranks of this shard, as ranks in the communicator
         others = np.unique(homes[~self.local]).tolist()
+        # The ranks of each other shard with members.
         self.elsewhere = {other: np.flatnonzero(homes == other) for other in others}
 
 
 @dataclass(slots=True, eq=False)  # hot path: without a dictionary each
 class CollectiveInstance:
-    """A collective that some of its ranks have begun.
-
-    Attributes
-    ----------
-    comm, note : Communicator, Note
-        Of the first rank to begin.
-    where : (int, int)
-        Its context, and its number there.
-    members : MemberHomes or None
-        The shards of its ranks; None: all in this shard.
-    first : Opened
-        Its description in the deadlock report.
-    missing, inside : int
-        The number of ranks of this shard that have not begun yet, and that have not entered to wait; later, that have
-        not left.
-    undone, computed : bool
-        Whether it is simulated individually; whether the last rank has entered.
-    signature, pending, fold : tuple, Pending or None, object
-        The call of the first rank that waits here, its computation, and the reduction operation, if there is one.
-    clock_ps, nic_free_ps, keys : list of int
-        Of each rank on entry: its clock, when its NIC was free, and its last event key.
-    entry_ps, entry_key : list of int
-        The time and the key of the event at which it entered.
-    contributions : list of bytes
-        Its contribution.
-    fibers : list
-        Of the waiting ranks; None for a rank that has not entered, has left, or is in another shard.
-    absent : int
-        The number of other shards not known to have all of their ranks in the call.
-    parts : list
-        The contributions of other shards: their ranks, the first three columns of these, and the last.
-    announced : list or None
-        The announcement to other shards: `where`, the note, and a token of the signature, None if it is simulated
-        individually.
-    announcements : list of (Note, token)
-        Their announcements.
-    bound, times, memory, results
-        The computation and its results.
-    exits : list of array
-        Of each rank on exit: the first three columns, and its waiting time.
-    latest_ps : int
-        When the last of all ranks leaves.
-    events : int
-        The number of message events on ranks of this shard.
-    inline : int
-        The rank that continued at once, because all its messages had arrived; -1: none.
-    """
+    """A collective that some of its ranks have begun."""
 
     comm: Communicator
+    """That of the first rank to begin."""
     where: tuple[int, int]
+    """Its context, and its number there."""
     note: Note
+    """That of the first rank to begin."""
     members: MemberHomes | None
+    """The shards of its ranks; None: all in this shard."""
     first: Any = None
+    """Its description in the deadlock report, an `Opened`."""
     missing: int = field(init=False)
+    """The number of ranks of this shard that have not begun yet."""
     inside: int = field(init=False)
+    """The number of ranks of this shard that have not entered to wait; later, that have not left."""
     absent: int = field(init=False)
+    """The number of other shards not known to have all of their ranks in the call."""
     undone: bool = False
+    """Whether it is simulated individually."""
     computed: bool = False
+    """Whether the last rank has entered."""
     signature: Any = None
+    """The call of the first rank that waits here, a tuple."""
     pending: Pending | None = None
+    """Its computation."""
     inline: int = -1
+    """The rank that continued at once, because all its messages had arrived; -1: none."""
     announced: list[Any] | None = None
+    """The announcement to other shards: `where`, the note, and a token of the signature.
+
+    The token is None if it is simulated individually.
+    """
     announcements: list[Any] = field(default_factory=list)
+    """Those of other shards, each a `Note` and a token."""
     clock_ps: list[int] = field(init=False)
+    """The clock of each rank on entry."""
     nic_free_ps: list[int] = field(init=False)
+    """When the NIC of each rank was free, on entry."""
     keys: list[int] = field(init=False)
+    """The last event key of each rank on entry."""
     entry_ps: list[int] = field(init=False)
+    """The time of the event at which each rank entered."""
     entry_key: list[int] = field(init=False)
+    """The key of the event at which each rank entered."""
     contributions: list[bytes] = field(init=False)
+    """That of each rank."""
     fibers: list[Fiber | None] = field(init=False)
+    """Those of waiting ranks; None for a rank that has not entered, has left, or is in another shard."""
     parts: list[Any] = field(init=False)
+    """The contributions of other shards: their ranks, the first three columns of these, and the last."""
     bound: Batch = field(init=False)
+    """The computation, whose results are `times`, `memory` and `results`."""
     exits: list[Column] = field(init=False)
+    """Of each rank on exit: the first three columns, and its waiting time."""
     times: Times = field(init=False)
     memory: Any = field(init=False)
     results: Sequence[Any] = field(init=False)
     latest_ps: int = field(init=False)
+    """When the last of all ranks leaves."""
     events: int = field(init=False)
+    """The number of message events on ranks of this shard."""
     fold: Any = field(init=False)
+    """The reduction operation, if there is one."""
 
     def __post_init__(self) -> None:
         members = self.members

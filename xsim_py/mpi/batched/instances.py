@@ -53,32 +53,14 @@ _MOST_MISSED = 3
 class CollectiveInstances(Rollback):
     """The pending collective instances of the ranks of a fabric.
 
-    Parameters
-    ----------
-    fabric : Fabric
-        The transport of the messages of undone calls.
-    always : bool
-        Whether to use arrays even if they do not pay.
-
-    Attributes
-    ----------
-    least_ranks : int
-        Communicators of fewer ranks are not handled here.
-    calls, waiting : dict
-        By context and number, the calls that not all ranks of this shard have begun, and those not computed yet.
-    exiting, exited : dict
-        The computed calls: with ranks of this shard still in them, or possibly ranks of others only.
-    individual_only : bool
-        Whether new calls are simulated individually: an event is deferred until no rank waits.
-    deaths : dict
-        The failure times of ranks that are known in all shards, by rank.
+    The `fabric` transports the messages of undone calls.
     """
 
     def __init__(self, fabric: Fabric, *, always: bool) -> None:
         super().__init__(fabric)
-        self.least_ranks = 2 if always else _LEAST_RANKS
-        self.always = always
-        self.deaths: dict[int, int] = {}
+        self.least_ranks = 2 if always else _LEAST_RANKS  # communicators of fewer ranks are not handled here
+        self.always = always  # whether to use arrays even if they do not pay
+        self.deaths: dict[int, int] = {}  # the failure times of ranks that are known in all shards, by rank
         self._found: dict[Any, Pending | None] = {}  # by context and signature
         self._missed: dict[Any, int] = {}
         self._sound: dict[int, int] = {}  # by communicator, the number of failures checked; -1: a member has failed

@@ -34,19 +34,13 @@ _HEAD_BYTES = 8
 
 
 class _Pending:
-    """A call that is not resolved yet; see `batch.Pending`.
-
-    Parameters
-    ----------
-    local : array of bool or None
-        Which of the ranks are in this shard; None: all.
-    """
+    """A call that is not resolved yet; see `batch.Pending`."""
 
     def __init__(self, ch: CollectiveChannel, local: Any) -> None:
         self._comm = ch.comm
         self._size = ch.size
         self._check = ch.check
-        self._local = local
+        self._local = local  # which of the ranks are in this shard, as booleans; None: all
         self._costs = MessageCosts(ch.comm.fabric, ch.comm.ranks)
 
     def fits(self, contribution: bytes, me: int) -> bool:
@@ -86,22 +80,14 @@ class VariedExchange(_Pending):
 
 
 class _InTurn(CollectiveSchedule):
-    """An exchange of sizes, followed by one of data with these sizes.
-
-    Parameters
-    ----------
-    heads : sequence of bytes
-        The contribution of each rank to the first.
-    results : callable
-        ``results(memory)`` returns the result of each rank, from the data of the second.
-    """
+    """An exchange of sizes, followed by one of data with these sizes."""
 
     def __init__(
         self,
         first: CollectiveSchedule,
         second: CollectiveSchedule,
-        heads: Sequence[bytes],
-        results: Callable[[Any], Sequence[Any]],
+        heads: Sequence[bytes],  # the contribution of each rank to the first
+        results: Callable[[Any], Sequence[Any]],  # takes the data of the second, and returns the result of each rank
     ) -> None:
         self.size = first.size
         self._first = first
@@ -133,17 +119,11 @@ class _InTurn(CollectiveSchedule):
 
 
 class _Pickles(_Pending):
-    """Objects that are exchanged after their sizes.
-
-    Parameters
-    ----------
-    first : Batch
-        The exchange of the sizes.
-    """
+    """Objects that are exchanged after their sizes."""
 
     def __init__(self, ch: CollectiveChannel, local: Any, first: Batch) -> None:
         super().__init__(ch, local)
-        self._first = first
+        self._first = first  # the exchange of the sizes
 
     def _both(
         self,
@@ -330,20 +310,12 @@ class ObjectScan(_Pending):
 
 
 class _Swaps(Doubling):
-    """Exchanges of pairs of ranks: the sizes of their data, and then the data.
-
-    Parameters
-    ----------
-    levels : list of list of bytes
-        The data exchanged in each pair of rounds: 2**k ranks have the same.
-    results : list of bytes
-        The result of each rank.
-    """
+    """Exchanges of pairs of ranks: the sizes of their data, and then the data."""
 
     def __init__(self, levels: list[list[bytes]], results: list[bytes]) -> None:
         super().__init__(len(results))
-        self._levels = levels
-        self._results = results
+        self._levels = levels  # the data exchanged in each pair of rounds: 2**k ranks have the same
+        self._results = results  # the result of each rank
 
     def _rounds(self) -> int:
         return 2 * super()._rounds()

@@ -38,55 +38,32 @@ class StepKind(Enum):
 
 
 class Step(NamedTuple):
-    """An action of some ranks at the same position in the order.
-
-    Attributes
-    ----------
-    ranks : (n,) array or slice
-        The ranks, each once.
-    messages : (n,) array, slice, or (width, n) array
-        The message of each; or several of each, as a column.
-    real : (width, n) array of bool or None
-        Where there are messages, if the ranks have different numbers of them.
-    """
+    """An action of some ranks at the same position in the order."""
 
     kind: StepKind
     ranks: Any
+    """The (n,) ranks, each once: an array or a slice."""
     messages: Any
+    """The message of each, an (n,) array or a slice; or several of each, as a column of a (width, n) array."""
     real: Any = None
+    """A (width, n) array: where there are messages, if the ranks have different numbers of them."""
 
 
 class Stage:
-    """Some messages of a call, and their steps: here at most one send and one receive per rank.
-
-    Parameters
-    ----------
-    size : int
-        The number of ranks of the call.
-    source, dest : array
-        Of each message, by rank.
-    size_bytes : int or array
-        Of all messages, or of each.
-
-    Attributes
-    ----------
-    order : int or array
-        The number of each message among those of its source in this stage, from 1.
-    may_be_rendezvous : bool
-        Whether messages may be above the eager threshold.
-    padded : bool
-        Whether steps contain a dummy message.
-    """
+    """Some messages of a call, and their steps: here at most one send and one receive per rank."""
 
     order: Any = 1
+    """The number of each message among those of its source in this stage, from 1: one for all, or an array."""
     may_be_rendezvous = True
+    """Whether messages may be above the eager threshold."""
     padded = False
+    """Whether steps contain a dummy message."""
 
     def __init__(self, size: int, source: Numbers, dest: Numbers, size_bytes: Any) -> None:
-        self.size = size
-        self.source = source
-        self.dest = dest
-        self.size_bytes = size_bytes
+        self.size = size  # the number of ranks of the call
+        self.source = source  # of each message, by rank
+        self.dest = dest  # of each message, by rank
+        self.size_bytes = size_bytes  # of all messages, or an array with that of each
 
     def __len__(self) -> int:
         return len(self.source)
@@ -126,17 +103,11 @@ class ListedStage(Stage):
 
 
 class Draft:
-    """A builder of a stage.
-
-    Attributes
-    ----------
-    depth : int
-        The number of groups of steps.
-    """
+    """A builder of a stage."""
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.depth = 0
+        self.depth = 0  # the number of groups of steps
         self._steps: list[tuple[StepKind, Numbers, Numbers, Numbers]] = []
         self._source: list[Numbers] = []
         self._dest: list[Numbers] = []
@@ -220,15 +191,10 @@ class Content(Protocol):
 
 
 class CollectiveSchedule:
-    """A call on a number of ranks, whichever they are; here one without content.
-
-    Attributes
-    ----------
-    size : int
-        The number of ranks.
-    """
+    """A call on a number of ranks, whichever they are; here one without content."""
 
     size: int
+    """The number of ranks."""
 
     def stages(self) -> Iterator[Stage]:
         """Yield the stages, in order; always the same."""
@@ -265,15 +231,7 @@ class CollectiveSchedule:
 
 
 class Listed(CollectiveSchedule):
-    """A schedule of one stage, whose messages contain numbered payloads.
-
-    Parameters
-    ----------
-    payloads : array
-        The number of the payload of each message.
-    depth : int
-        The number of groups of steps: with few messages in each, arrays do not pay.
-    """
+    """A schedule of one stage, whose messages contain numbered payloads."""
 
     shape: Any = None
 
@@ -281,8 +239,8 @@ class Listed(CollectiveSchedule):
         self.size = stage.size
         self.stage = stage
         self.content = content
-        self.payloads = payloads
-        self.depth = depth
+        self.payloads = payloads  # the number of the payload of each message
+        self.depth = depth  # the number of groups of steps: with few messages in each, arrays do not pay
 
     def of(self, content: Any, shape: Any) -> Listed:
         """Return a copy with different payloads.

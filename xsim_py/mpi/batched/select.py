@@ -36,18 +36,10 @@ def bind(
     algorithm: Callable[..., Any],
     args: tuple[Any, ...],
     *,
-    always: bool,
-    local: Any,
+    always: bool,  # whether to compute it even if that is slower
+    local: Any,  # which of the ranks are in this shard, as booleans; None: all
 ) -> Pending | None:
-    """Return how to compute a call for all ranks; None if that is impossible or does not pay.
-
-    Parameters
-    ----------
-    always : bool
-        Whether to compute it even if that is slower.
-    local : array of bool or None
-        Which of the ranks are in this shard; None: all.
-    """
+    """Return how to compute a call for all ranks; None if that is impossible or does not pay."""
     if form.varies:
         return _pending(ch, form, algorithm, args, always, local)
     size, fold = ch.size, form.fold(args)

@@ -35,12 +35,7 @@ _MOST_MEMBERS = 64
 class OtherShards:
     """The side of this shard: its information about calls in others, and its announcements to them.
 
-    Parameters
-    ----------
-    instances : Meetings
-        The calls of this shard.
-    shard : Shard
-        The transport of announcements.
+    `instances` has the calls of this shard, and `shard` transports the announcements.
     """
 
     def __init__(self, instances: CollectiveInstances, shard: Shard) -> None:

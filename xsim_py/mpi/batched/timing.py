@@ -37,61 +37,44 @@ _NEVER = -(1 << 62)
 
 
 class Costs(NamedTuple):
-    """The costs of the messages of a stage, in picoseconds: one number for all, or an array.
-
-    Attributes
-    ----------
-    rendezvous : bool or array
-        Whether the message is above the eager threshold.
-    latency_ps, answer_ps : int or array
-        The latencies of its request, and of the reply.
-    """
+    """The costs of the messages of a stage, in picoseconds: one number for all, or an array."""
 
     send_ps: Any
     busy_ps: Any
     transit_ps: Any
     receive_ps: Any
     rendezvous: Any = False
+    """Whether the message is above the eager threshold."""
     latency_ps: Any = 0
+    """The latency of its request."""
     answer_ps: Any = 0
+    """The latency of the reply."""
 
 
 class RendezvousTimes(NamedTuple):
-    """The additional times of rendezvous messages.
-
-    Attributes
-    ----------
-    answer_ps, answer_key : array
-        When the reply arrives, and the key of that event.
-    data_key : array
-        The key of the arrival of the data.
-    """
+    """The additional times of rendezvous messages."""
 
     answer_ps: Numbers
+    """When the reply arrives."""
     answer_key: Numbers
+    """The key of that event."""
     data_key: Numbers
+    """The key of the arrival of the data."""
 
 
 class MessageTimes(NamedTuple):
-    """The times of the messages of a stage.
-
-    Attributes
-    ----------
-    first_ps, key : array
-        When each message, or its request, arrives, and the key of that event.
-    arrival_ps : array
-        When all of it has arrived.
-    taken_ps : array
-        When it was matched with a receive.
-    after_request : RendezvousMoments or None
-        None: all are eager.
-    """
+    """The times of the messages of a stage."""
 
     first_ps: Numbers
+    """When each message, or its request, arrives."""
     key: Numbers
+    """The key of that event."""
     arrival_ps: Numbers
+    """When all of it has arrived."""
     taken_ps: Numbers
+    """When it was matched with a receive."""
     after_request: RendezvousTimes | None
+    """None: all are eager."""
 
 
 class _Ranks:
@@ -260,30 +243,13 @@ class Times:
 
     The times of individual messages are kept if there are few. Otherwise they are recomputed on demand: twenty million
     of them need more memory, and so more time, than everything else.
-
-    Parameters
-    ----------
-    schedule : CollectiveSchedule
-        The messages.
-    costs : sequence of Costs
-        Of each stage.
-    clock_ps, nic_free_ps, keys : sequence of int
-        Of each rank on entry: its clock, when its NIC is free, and its last event key.
-
-    Attributes
-    ----------
-    clock_ps, nic_free_ps, keys : array
-        The same on exit.
-    last_ps, last_key : array
-        The time and the key of the rank's last event: an arrival, or a departure.
-    waited_ps : array
-        Its waiting time.
     """
 
     def __init__(
         self,
         schedule: CollectiveSchedule,
-        costs: Sequence[Costs],
+        costs: Sequence[Costs],  # of each stage
+        # Of each rank on entry: its clock, when its NIC is free, and its last event key.
         clock_ps: Sequence[int],
         nic_free_ps: Sequence[int],
         keys: Sequence[int],
@@ -296,8 +262,8 @@ class Times:
         for message_times in self._apply_stages(ranks):
             if self._kept is not None:
                 self._kept.append(message_times)
-        self.clock_ps, self.nic_free_ps, self.keys = ranks.clock, ranks.nic, ranks.key
-        self.last_ps, self.last_key = ranks.last, ranks.last_key
+        self.clock_ps, self.nic_free_ps, self.keys = ranks.clock, ranks.nic, ranks.key  # the same on exit
+        self.last_ps, self.last_key = ranks.last, ranks.last_key  # of the rank's last event: an arrival, or a departure
         self.waited_ps = ranks.clock - np.asarray(clock_ps) - ranks.overhead
 
     def _apply_stages(self, ranks: _Ranks) -> Iterator[MessageTimes]:

@@ -93,32 +93,22 @@ _PARENTS: dict[Any, Callable[[Numbers], tuple[Numbers, Numbers]]] = {
 
 
 class ArrayTree:
-    """A tree over all ranks, as arrays, with root 0.
-
-    Attributes
-    ----------
-    parent, widths : (ranks,) array
-        The parent of each rank, -1 at the root, and its number of children.
-    children : array
-        Those of rank 0, of rank 1, and so on.
-    depth, height : (ranks,) array
-        The distances to the root, and to the furthest rank below.
-    """
+    """A tree over all ranks, as arrays, with root 0."""
 
     def __init__(self, shape: Shape, size: int) -> None:
         ranks = np.arange(1, size)
         parents, places = _PARENTS[shape](ranks)
         self.size = size
-        self.parent = np.concatenate(([-1], parents))
-        self.widths = np.bincount(parents, minlength=size)
-        self.children = ranks[np.lexsort((ranks, places, parents))]
+        self.parent = np.concatenate(([-1], parents))  # of each rank; -1 at the root
+        self.widths = np.bincount(parents, minlength=size)  # the number of children of each rank
+        self.children = ranks[np.lexsort((ranks, places, parents))]  # those of rank 0, of rank 1, and so on
         self.starts = np.cumsum(self.widths) - self.widths
-        self.depth = np.zeros(size, np.int64)
+        self.depth = np.zeros(size, np.int64)  # the distance of each rank to the root
         above = self.parent
         while (above >= 0).any():
             self.depth += above >= 0
             above = np.where(above >= 0, self.parent[above], -1)
-        self.height = np.zeros(size, np.int64)
+        self.height = np.zeros(size, np.int64)  # the distance of each rank to the furthest rank below
         for depth in range(int(self.depth.max()), 0, -1):
             ranks = np.flatnonzero(self.depth == depth)
             np.maximum.at(self.height, self.parent[ranks], self.height[ranks] + 1)
@@ -166,14 +156,8 @@ def send_down(draft: Draft, tree: ArrayTree, payload: int) -> None:
 class Folds:
     """The plan of a reduction of equally large items: the ranks' contributions, and folds of these.
 
-    Parameters
-    ----------
-    size_bytes : int
-        The size of each.
-    steps : list of (array, array)
-        Mutually independent folds: the numbers of their operands. Each fold has the next number.
-    sent : (payloads,) array
-        The item of each payload; the first of them is the result of all ranks.
+    Each item has `size_bytes`. A step consists of mutually independent folds: the numbers of their two operands. Each
+    fold has the next number. `sent` has the item of each payload; the first of them is the result of all ranks.
     """
 
     def __init__(self, size_bytes: int, steps: list[tuple[Numbers, Numbers]], sent: Numbers) -> None:

@@ -36,23 +36,16 @@ class Rollback:
     """The collective instances of a fabric as far as they can be rolled back.
 
     See the subclass `instances.CollectiveInstances`.
-
-    Attributes
-    ----------
-    waiting : dict
-        By context and number, the calls that are not computed yet.
-    exiting, exited : dict
-        The computed calls: with ranks of this shard still in them, or possibly ranks of others only.
-    individual_only : bool
-        Whether new calls are simulated individually: an event is deferred until no rank waits.
     """
 
     def __init__(self, fabric: Fabric) -> None:
         self.fabric = fabric
+        # By context and number, the calls that not all ranks of this shard have begun.
         self.calls: dict[tuple[int, int], CollectiveInstance] = {}
-        self.waiting: dict[tuple[int, int], CollectiveInstance] = {}
-        self.exiting: dict[CollectiveInstance, None] = {}
-        self.exited: dict[CollectiveInstance, None] = {}
+        self.waiting: dict[tuple[int, int], CollectiveInstance] = {}  # those not computed yet
+        self.exiting: dict[CollectiveInstance, None] = {}  # computed; ranks of this shard are still in them
+        self.exited: dict[CollectiveInstance, None] = {}  # computed; only ranks of other shards may still be in them
+        # Whether new calls are simulated individually: an event is deferred until no rank waits.
         self.individual_only = False
         self.elsewhere: OtherShards | None = None
         self._undone: list[CollectiveInstance] = []  # after they were computed
