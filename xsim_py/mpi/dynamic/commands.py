@@ -17,22 +17,15 @@ class Refused(Exception):
 
 
 class SpawnCommand(NamedTuple):
-    """A program and the number of its processes.
-
-    Attributes
-    ----------
-    command, args : str, tuple of str
-        As in MPI_Comm_spawn.
-    processes : int
-        The requested number of processes.
-    info : mapping of str to str
-        Hints: ``host``, ``wdir``, ``path`` and ``soft`` have a meaning.
-    """
+    """A program and the number of its processes."""
 
     command: str
+    """As in MPI_Comm_spawn, like `args`."""
     args: tuple[str, ...]
     processes: int
+    """The requested number of processes."""
     info: Mapping[str, str]
+    """Hints: ``host``, ``wdir``, ``path`` and ``soft`` have a meaning."""
 
     def __str__(self) -> str:
         return " ".join((os.path.basename(self.command), *self.args))
@@ -77,12 +70,7 @@ def take_slots(
 ) -> tuple[list[list[int]], list[list[int]]]:
     """Take slots for all commands, or for none.
 
-    Returns
-    -------
-    nodes_by_command : list of list of int
-        For each command the nodes of its processes.
-    codes : list of list of int
-        For each command an error code per requested process.
+    Returns for each command the nodes of its processes, and for each command an error code per requested process.
     """
     nodes_by_command: list[list[int]] = []
     codes = []

@@ -22,17 +22,8 @@ def join(comm_self: Communicator, fd: int) -> Communicator | None:
     Each sends the other its rank and its time, so both know when they are connected: when the message of each would
     have reached the other over the network.
 
-    Parameters
-    ----------
-    comm_self : Communicator
-        The rank's COMM_SELF.
-    fd : int
-        A connected stream socket without data in flight.
-
-    Returns
-    -------
-    Communicator or None
-        None if the other end is not a process of this run.
+    `fd` is a connected stream socket without data in flight. Returns None if the other end is not a process of this
+    run.
     """
     fiber = current.running()
     box = comm_self.box

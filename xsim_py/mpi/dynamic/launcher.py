@@ -32,61 +32,39 @@ if TYPE_CHECKING:
 
 
 class Startup(NamedTuple):
-    """The time that the launcher's work takes, in picoseconds.
-
-    Attributes
-    ----------
-    notice_ps : int
-        A notice from a process to the launcher, or back.
-    base_ps, per_process_ps : int
-        Starting processes: a fixed part, and a part per process.
-    """
+    """The time that the launcher's work takes, in picoseconds."""
 
     notice_ps: int
+    """The time of a notice from a process to the launcher, or back."""
     base_ps: int
+    """The fixed part of starting processes."""
     per_process_ps: int
+    """The part per process."""
 
 
 class SpawnOrder(NamedTuple):
-    """The arguments of MPI_Comm_spawn.
-
-    Attributes
-    ----------
-    cid : int
-        The number of the intercommunicator between parents and children.
-    parents : sequence of int
-        The parents, as world ranks.
-    commands : tuple of SpawnCommand
-        The commands to start.
-    """
+    """The arguments of MPI_Comm_spawn."""
 
     cid: int
+    """The number of the intercommunicator between parents and children."""
     parents: Sequence[int]
+    """The parents, as world ranks."""
     commands: tuple[SpawnCommand, ...]
 
 
 class World(NamedTuple):
-    """A COMM_WORLD: the processes that were started together.
-
-    Attributes
-    ----------
-    number : int
-        Its number; world 0 has the initial ranks.
-    first, size : int
-        Its first rank in the whole run, and the number of its ranks.
-    begin_ps : int
-        When they begin.
-    parent : int
-        The root of the call.
-    command : str
-        Their command.
-    """
+    """A COMM_WORLD: the processes that were started together."""
 
     number: int
+    """World 0 has the initial ranks."""
     first: int
+    """Its first rank in the whole run."""
     size: int
+    """The number of its ranks."""
     begin_ps: int
+    """When they begin."""
     parent: int
+    """The root of the call."""
     command: str
 
     @property
@@ -96,38 +74,30 @@ class World(NamedTuple):
 
 
 class SpawnNotice(NamedTuple):
-    """An announcement of new processes to all shards.
-
-    Attributes
-    ----------
-    world, order : World, Order
-        The processes, and the arguments of the call.
-    nodes, homes, commands : sequence of int
-        For each process its node, its shard, and the index of its command.
-    """
+    """An announcement of new processes to all shards."""
 
     world: World
     order: SpawnOrder
+    """The arguments of the call."""
     nodes: Sequence[int]
+    """The node of each process."""
     homes: Sequence[int]
+    """The shard of each process."""
     commands: Sequence[int]
+    """The index of the command of each process."""
 
 
 class LauncherQuery(NamedTuple):
-    """A query to the launcher; the key identifies the waiting fiber for the answer.
-
-    Attributes
-    ----------
-    rank, key : int
-        The querying rank, and the event key of the query.
-    what, argument : str, object
-        The kind of query and its argument, which can be pickled.
-    """
+    """A query to the launcher; the key identifies the waiting fiber for the answer."""
 
     rank: int
+    """The querying rank."""
     key: int
+    """The event key of the query."""
     what: str
+    """The kind of query."""
     argument: Any
+    """Can be pickled."""
 
 
 class _Waiting:
@@ -146,49 +116,25 @@ class _Waiting:
 
 
 class Launcher(LibraryPart):
-    """The launcher's part in one shard: in that of rank 0 it is the launcher itself.
-
-    Parameters
-    ----------
-    fabric : Fabric
-        The transport of the shard's ranks.
-    network : Network
-        Its costs may change with the number of ranks.
-    startup : Startup
-        The time that its work takes.
-    start : str
-        The directory in which processes start by default.
-    failures : FailureModel or None
-        The failures of new processes.
-
-    Attributes
-    ----------
-    worlds : dict of int to World
-        The spawned worlds, by the numbers of their communicators.
-    services : dict of str to callable
-        The handler of each kind of query, called with the query when it reaches the launcher.
-    forget : callable
-        Called with the number of a process that has ended.
-    prepare : callable
-        Called with the planned shards of new processes; returns the actual ones.
-    first_later : int
-        The first shard reserved for spawned processes, or one past the last shard if there is none; 0 if shard 0 has
-        ranks.
-    """
+    """The launcher's part in one shard: in that of rank 0 it is the launcher itself."""
 
     def __init__(
         self, fabric: Fabric, network: Any, startup: Startup, start: str, failures: FailureModel | None = None
     ) -> None:
         self.fabric = fabric
-        self._network = network
-        self._failures = failures
+        self._network = network  # its costs may change with the number of ranks
+        self._failures = failures  # of new processes
         self.shard = fabric.shard
-        self.startup = startup
-        self.start = start
-        self.worlds: dict[int, World] = {}
+        self.startup = startup  # the time that its work takes
+        self.start = start  # the directory in which processes start by default
+        self.worlds: dict[int, World] = {}  # the spawned ones, by the numbers of their communicators
+        # The handler of each kind of query, called with the query when it reaches the launcher.
         self.services: dict[str, Callable[[LauncherQuery], None]] = {"spawn": self._spawn}
-        self.forget: Callable[[int], None] = lambda number: None
+        self.forget: Callable[[int], None] = lambda number: None  # called with the number of a process that has ended
+        # Called with the planned shards of new processes; returns the actual ones.
         self.prepare: Callable[[list[int]], list[int]] = lambda homes: homes
+        # The first shard reserved for spawned processes, or one past the last shard if there is none; 0 if shard 0 has
+        # ranks.
         self.first_later = 0
         self._planned = self.shard.initial
         self._busy_ps = 0  # calls are served one after the other, so numbers are in the order of birth

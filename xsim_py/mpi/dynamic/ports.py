@@ -28,16 +28,10 @@ _PORT = "xsim-port"
 
 
 class Switchboard:
-    """The part of the launcher that connects processes and keeps published names.
-
-    Parameters
-    ----------
-    launcher : Launcher
-        Sends its answers.
-    """
+    """The part of the launcher that connects processes and keeps published names."""
 
     def __init__(self, launcher: Launcher) -> None:
-        self._launcher = launcher
+        self._launcher = launcher  # sends its answers
         self._waiting: dict[tuple[str, bool], deque[LauncherQuery]] = {}
         self._names: dict[str, str] = {}
 

@@ -22,22 +22,9 @@ def spawn(
 
     The root sends the order to the launcher, and the answer to the others when the new processes have begun.
 
-    Parameters
-    ----------
-    commands : sequence of SpawnCommand or None
-        The commands to start, on the root.
-
-    Returns
-    -------
-    inter : Communicator
-        An intercommunicator with the new processes as its remote group.
-    codes : list of int
-        An error code per requested process, in the order of the commands.
-
-    Raises
-    ------
-    Exception
-        ERR_SPAWN on all members if the processes cannot be started; ERR_ROOT.
+    Returns an intercommunicator with the new processes as its remote group, and an error code per requested process, in
+    the order of the commands. Raises an `Exception` with ERR_SPAWN on all members if the processes cannot be started,
+    or with ERR_ROOT.
     """
     if not 0 <= root < len(comm.ranks):
         comm.fail(c.ERR_ROOT, f"root {root} is not in 0..{len(comm.ranks) - 1}")

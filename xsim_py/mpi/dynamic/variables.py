@@ -20,16 +20,8 @@ from .launcher import Launcher
 def launched(rank: int, size: int, local: int, local_size: int, *, universe: int, number: int) -> dict[str, str]:
     """Return the variables of a process.
 
-    Parameters
-    ----------
-    rank, size : int
-        In its COMM_WORLD.
-    local, local_size : int
-        Among the ranks of its node.
-    universe : int
-        The maximum number of processes.
-    number : int
-        Its rank in the whole run.
+    `rank` and `size` are those in its COMM_WORLD, `local` and `local_size` those among the ranks of its node.
+    `universe` is the maximum number of processes, and `number` its rank in the whole run.
     """
     values = {
         "OMPI_COMM_WORLD_RANK": rank,
@@ -52,19 +44,11 @@ NAMES = frozenset(launched(0, 1, 0, 1, universe=1, number=0))
 
 
 class Variables:
-    """The variables in each rank's environment, for one start of the job.
-
-    Parameters
-    ----------
-    machine : Machine
-        Maps ranks to nodes.
-    ranks : int
-        The number of initial ranks.
-    """
+    """The variables in each rank's environment, for one start of the job."""
 
     def __init__(self, machine: Machine, ranks: int) -> None:
-        self._machine = machine
-        self._first_ranks = range(ranks)
+        self._machine = machine  # maps ranks to nodes
+        self._first_ranks = range(ranks)  # the initial ranks
         self._local: dict[range, tuple[list[int], Counter[int]]] = {}
 
     def of(self, querying: Rank) -> dict[str, str]:
