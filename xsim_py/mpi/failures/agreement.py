@@ -60,67 +60,44 @@ _ITEM_BYTES = 4
 
 
 class Ballot(NamedTuple):
-    """A member's contribution to an agreement.
-
-    Attributes
-    ----------
-    flags : tuple of int
-        Numbers that are combined one by one with a bitwise AND; the same number of them from every member.
-    acked : frozenset of int
-        Members whose failure it has acknowledged.
-    failed : frozenset of int
-        Members that it knows to have failed.
-    """
+    """A member's contribution to an agreement."""
 
     flags: tuple[int, ...]
+    """Numbers that are combined one by one with a bitwise AND; the same number of them from every member."""
     acked: frozenset[int]
+    """Members whose failure it has acknowledged."""
     failed: frozenset[int]
+    """Members that it knows to have failed."""
 
 
 class Decision(NamedTuple):
-    """The result on which all agree.
-
-    Attributes
-    ----------
-    flags : tuple of int
-        AND over all contributors.
-    failed : frozenset of int
-        Failed members that a contributor knew of on entry, or that were detected during the agreement.
-    missing : frozenset of int
-        Those of `failed` that did not contribute.
-    error : bool
-        Whether a member is missing whose failure not every contributor had acknowledged.
-    """
+    """The result on which all agree."""
 
     flags: tuple[int, ...]
+    """AND over all contributors."""
     failed: frozenset[int]
+    """Failed members that a contributor knew of on entry, or that were detected during the agreement."""
     missing: frozenset[int]
+    """Those of `failed` that did not contribute."""
     error: bool
+    """Whether a member is missing whose failure not every contributor had acknowledged."""
 
 
 class AgreementPacket(NamedTuple):
-    """A message of the protocol.
-
-    Attributes
-    ----------
-    kind : int
-        `UP`, `DOWN` or `REQUEST`.
-    failed : frozenset of int
-        Failed members known to the sender; for a DOWN, the decision's.
-    flags, missing
-        As in `Ballot` and `Decision`.
-    acked : frozenset of int
-        For an UP, the members acknowledged by all its contributors.
-    error : bool
-        For a DOWN, the decision's.
-    """
+    """A message of the protocol."""
 
     kind: int
+    """`UP`, `DOWN` or `REQUEST`."""
     failed: frozenset[int]
+    """Failed members known to the sender; for a DOWN, the decision's."""
     flags: tuple[int, ...] = ()
+    """As in `Ballot` and `Decision`."""
     acked: frozenset[int] = NOBODY
+    """For an UP, the members acknowledged by all its contributors."""
     missing: frozenset[int] = NOBODY
+    """As in `Decision`."""
     error: bool = False
+    """For a DOWN, the decision's."""
 
     @property
     def size_bytes(self) -> int:
@@ -175,23 +152,8 @@ class Agreement:
     as long as another may query it: until this member has decided the next agreement among the same members, because
     that required all survivors to have decided this one. The last agreement is kept until the end of the job.
 
-    Parameters
-    ----------
-    me : int
-        Number of this member.
-    size : int
-        Number of members, failed ones included; they are 0 to ``size - 1``.
-    tree : str
-        One of `TREES`.
-    failed : frozenset of int
-        Members known to have failed.
-
-    Attributes
-    ----------
-    decision : Decision or None
-        The result, once decided.
-    known : frozenset of int
-        Members known to have failed, also from packets. Not updated after the decision.
+    The members, failed ones included, are 0 to ``size - 1``; `me` is the number of this one. `tree` is one of `TREES`,
+    and `failed` has the members known to have failed.
     """
 
     __slots__ = (
@@ -212,8 +174,8 @@ class Agreement:
     def __init__(self, *, me: int, size: int, tree: str, failed: frozenset[int] = NOBODY) -> None:
         self.me = me
         self.size = size
-        self.decision: Decision | None = None
-        self.known = NOBODY
+        self.decision: Decision | None = None  # the result, once decided
+        self.known = NOBODY  # members known to have failed, also from packets; not updated after the decision
         self._tree = TREES[tree]
         self._contributed = False
         self._flags: tuple[int, ...] | None = None  # None: no ballot has arrived

@@ -15,12 +15,7 @@ from collections.abc import Collection, Iterator, Sequence
 def neighbours(me: int, members: Sequence[int], dead: Collection[int]) -> Iterator[int]:
     """Yield the members that member `me` notifies, in order, as indices in `members`.
 
-    Parameters
-    ----------
-    me : int
-        An index in `members`.
-    dead : collection of int
-        The failed members that this member knows of; members, not indices.
+    `me` is an index in `members`. `dead` has the failed members that this member knows of; members, not indices.
     """
     size = len(members)
     step = 1

@@ -37,21 +37,13 @@ class Death(NamedTuple):
 
 
 class Deaths:
-    """The failures reported to one shard; notifies its ranks of those that they learn of.
-
-    Attributes
-    ----------
-    dead : dict of int to Death
-        The failures reported to this shard, which ranks may not know of.
-    deaths : list of Death
-        The failures of ranks in this shard.
-    """
+    """The failures reported to one shard; notifies its ranks of those that they learn of."""
 
     def __init__(self, fabric: Fabric) -> None:
         self.fabric = fabric
         self.shard = fabric.shard
-        self.dead: dict[int, Death] = {}
-        self.deaths: list[Death] = []
+        self.dead: dict[int, Death] = {}  # the failures reported to this shard, which ranks may not know of
+        self.deaths: list[Death] = []  # the failures of ranks in this shard
         self._latest_entries: dict[tuple[tuple[int, ...], str], dict[int, tuple[int, str]]] = {}
         self._latest_ps = -1
         self._error_texts: dict[tuple[int, bool, str], str] = {}
@@ -138,26 +130,15 @@ class Reports(LibraryPart):
     """Receives reports of failures, and announces them to all shards.
 
     It also reports lost control messages to the detector.
-
-    Parameters
-    ----------
-    deaths : Deaths
-        The failures reported to this shard.
-    detector : Detector
-        The detector of its ranks.
-
-    Attributes
-    ----------
-    tell_launcher : callable
-        Called with each failed rank and the time of its failure.
     """
 
     def __init__(self, deaths: Deaths, detector: Detector) -> None:
-        self._deaths = deaths
+        self._deaths = deaths  # the failures reported to this shard
         self._fabric = deaths.fabric
         self._shard = deaths.shard
-        self._detector = detector
+        self._detector = detector  # of the ranks of this shard
         self._suspected: set[int] = set()
+        # Called with each failed rank and the time of its failure.
         self.tell_launcher: Callable[[int, int], object] = lambda number, time_ps: None
 
     def events(self) -> dict[str, Callable[[Any], None]]:

@@ -44,12 +44,8 @@ class FailureGuard:
     ) -> errors.Exception | None:
         """Return why a call cannot complete, if this rank knows that, else None.
 
-        Parameters
-        ----------
-        peer : int or None
-            The world rank that it sends to or receives from; None if there is no such rank.
-        survives : bool
-            Whether the call tolerates failed members.
+        `peer` is the world rank that it sends to or receives from; None if there is no such rank. `survives` tells
+        whether the call tolerates failed members.
         """
         state = comm.box.knowledge
         if state is None:

@@ -49,22 +49,11 @@ def apply_hints(comm: Communicator, hints: Mapping[str, str]) -> None:
 def uniformly(comm: Communicator, call: Callable[[], T], name: str, members: Sequence[int] | None = None) -> T:
     """Make a call that fails on all participating ranks or on none.
 
-    Parameters
-    ----------
-    comm : Communicator
-        The communicator of the participating ranks.
-    call : callable
-        Makes the call. Its errors other than those of failures and revocation are raised after the agreement, or at
-        once if it has not begun a collective, because then no rank waits.
-    name : str
-        Its name in reports.
-    members : sequence of int or None
-        The participating members, as world ranks; None: all.
+    Errors of `call` other than those of failures and revocation are raised after the agreement, or at once if it has
+    not begun a collective, because then no rank waits. `name` is its name in reports. `members` are the participating
+    members, as world ranks; None: all.
 
-    Raises
-    ------
-    Exception
-        ERR_PROC_FAILED if a surviving rank has met a failure or a revocation.
+    Raises an `Exception` with ERR_PROC_FAILED if a surviving rank has met a failure or a revocation.
     """
     error: Exception | None = None
     is_failure = False

@@ -25,40 +25,27 @@ _EMPTY: Mapping[Any, Any] = MappingProxyType({})
 
 
 class Knowledge:
-    """One rank's knowledge of failures.
-
-    Attributes
-    ----------
-    known : mapping of int to (int, str)
-        The failed ranks that it knows of, in the order of learning: when, and how. See `note`.
-    spread : set of int
-        Failed ranks of which it has notified others (heartbeat); a failure learnt from an agreement is not among them.
-    revoked : frozenset of int
-        The communicators that it knows to be revoked; one object for all ranks with equal knowledge.
-    sessions : dict
-        Agreements and FTCO operations, by communicator, number on it, and round or step.
-    early : dict
-        Packets of agreements that this rank has not entered yet.
-    done : dict
-        For FTCO, the number below which all survivors are done, by collective context.
-    called : tuple of Call
-        The last pending call of agree or shrink of each communicator; it enters after those before it.
-    busy_ps : int
-        Until when its MPI library is busy with such messages.
-    """
+    """One rank's knowledge of failures."""
 
     __slots__ = ("_own", "busy_ps", "called", "done", "early", "known", "revoked", "sessions", "spread")
 
     def __init__(self) -> None:
+        # The failed ranks that it knows of, in the order of learning: when, and how. See `note`.
         self.known: Mapping[int, tuple[int, str]] = _EMPTY
         self._own: dict[int, tuple[int, str]] | None = None  # `known`, once it is not shared
+        # Failed ranks of which it has notified others (heartbeat), without those learnt from an agreement.
         self.spread: Collection[int] = NOBODY
+        # The communicators that it knows to be revoked; one object for all ranks with equal knowledge.
         self.revoked = NOBODY
+        # Agreements and FTCO operations, by communicator, number on it, and round or step.
         self.sessions: Mapping[tuple[int, int, int], Any] = _EMPTY
+        # Packets of agreements that this rank has not entered yet.
         self.early: Mapping[tuple[int, int, int], list[tuple[int, Any, str]]] = _EMPTY
+        # For FTCO, the number below which all survivors are done, by collective context.
         self.done: Mapping[int, int] = _EMPTY
+        # The last pending `RepairCall`, of agree or shrink, of each communicator; it enters after those before it.
         self.called: tuple[Any, ...] = ()
-        self.busy_ps = 0
+        self.busy_ps = 0  # until when its MPI library is busy with such messages
 
     def note(self, fresh: Mapping[int, tuple[int, str]]) -> None:
         """Record new failures; `fresh` may become `known`, so it must not change later."""

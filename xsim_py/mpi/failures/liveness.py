@@ -51,29 +51,20 @@ _ITEM_BYTES = 4
 
 
 class LivenessPacket(NamedTuple):
-    """A message of the protocol.
-
-    Attributes
-    ----------
-    kind : int
-        `DATA`, `RESULT` or `REQUEST`.
-    listed : int
-        Number of ranks whose state it lists.
-    flags, acked, failed
-        As in `Ballot`, combined over the contributors.
-    missing : frozenset of int
-        Those of the listed ranks that have not contributed.
-    error : bool
-        For a RESULT, the decision's.
-    """
+    """A message of the protocol."""
 
     kind: int
+    """`DATA`, `RESULT` or `REQUEST`."""
     listed: int = 0
+    """The number of ranks whose state it lists."""
     flags: tuple[int, ...] = ()
+    """As in `Ballot`, combined over the contributors, like `failed` and `acked`."""
     failed: frozenset[int] = NOBODY
     missing: frozenset[int] = NOBODY
+    """Those of the listed ranks that have not contributed."""
     acked: frozenset[int] = NOBODY
     error: bool = False
+    """For a RESULT, the decision's."""
 
     @property
     def size_bytes(self) -> int:
@@ -91,23 +82,8 @@ Outgoing = list[tuple[int, LivenessPacket]]
 class Liveness:
     """One member's part in one discovery, with the interface of `agreement.Agreement`.
 
-    Parameters
-    ----------
-    me : int
-        Number of this member: its rank in the group.
-    size : int
-        Number of members, failed ones included.
-    variant : str
-        One of `VARIANTS`.
-    failed : frozenset of int
-        Members known to have failed.
-
-    Attributes
-    ----------
-    decision : Decision or None
-        The result, once decided; members that have not contributed are `missing`.
-    known : frozenset of int
-        Members known to have failed, without those reported by packets.
+    This member is number `me`, its rank in the group, of `size` members, failed ones included. `variant` is one of
+    `VARIANTS`.
     """
 
     __slots__ = (
@@ -131,8 +107,9 @@ class Liveness:
         self.me = me
         self.size = size
         self.variant = variant
+        # The result, once decided; members that have not contributed are `missing`.
         self.decision: Decision | None = None
-        self.known = failed
+        self.known = failed  # members known to have failed, without those reported by packets
         self._top = (size - 1).bit_length()
         self._role = me
         self._level = 1

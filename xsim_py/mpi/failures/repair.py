@@ -66,20 +66,14 @@ Key = tuple[int, int, int]
 class Repair(LibraryPart):
     """Receives the packets of agreements for the ranks of one shard.
 
-    Parameters
-    ----------
-    deaths : Deaths
-        The failures reported to this shard.
-    detector : Detector
-        Detects failures of the ranks that an agreement waits for.
-    agree, shrink : str
-        The algorithms.
+    `deaths` has the failures reported to this shard. The `detector` detects failures of the ranks that an agreement
+    waits for.
     """
 
     def __init__(self, deaths: Deaths, detector: Detector, *, agree: str, shrink: str) -> None:
         self.deaths = deaths
         self.detector = detector
-        self.agree = agree
+        self.agree = agree  # the algorithm, like `shrink`
         self.shrink = shrink
 
     def control(self) -> dict[int, ControlHandler]:
@@ -114,19 +108,7 @@ def _decided(decision: Decision, known: frozenset[int], algorithm: str) -> _Deci
 
 
 class AgreementSession:
-    """One rank's part in one agreement, until no rank can query its result any longer.
-
-    Attributes
-    ----------
-    agreement : Agreement, Liveness or _Decided
-        The protocol, or, once it is over, the state needed to answer queries.
-    name : str
-        The call that it belongs to, the same for all members.
-    members : Context
-        The participating ranks, by index.
-    since : tuple of int
-        The indices that it waits for now, each followed by the time since when.
-    """
+    """One rank's part in one agreement, until no rank can query its result any longer."""
 
     __slots__ = ("agreement", "call", "key", "members", "name", "rank", "since")
 
@@ -135,10 +117,10 @@ class AgreementSession:
     def __init__(
         self,
         rank: Rank,
-        name: str,
+        name: str,  # of the call that it belongs to, the same for all members
         key: Key,
-        members: Context,
-        agreement: _Protocol | _Decided,
+        members: Context,  # the participating ranks, by index
+        agreement: _Protocol | _Decided,  # the protocol, or, once it is over, the state needed to answer queries
         call: RepairCall | None,
     ) -> None:
         self.rank = rank
@@ -147,7 +129,7 @@ class AgreementSession:
         self.members = members
         self.agreement = agreement
         self.call = call
-        self.since: tuple[int, ...] = ()
+        self.since: tuple[int, ...] = ()  # the indices that it waits for now, each followed by the time since when
 
     def enter(self, ballot: Ballot, at_ps: int) -> int:
         """Contribute at `at_ps` and handle early packets; return when its messages are sent."""
@@ -273,19 +255,6 @@ class RepairCall(Operation):
 
     If several are pending on one communicator, a rank enters each when the previous one is over for it. So a rank that
     enters one has the results of all previous ones, and at most two can be queried.
-
-    Attributes
-    ----------
-    acked : frozenset of int
-        Members whose failure had been acknowledged at the call, by index.
-    failed : frozenset of int
-        The failed members found by a shrink, by index.
-    decision : Decision or None
-        The last agreement's.
-    following : RepairCall or None
-        The next call on the communicator, if it waits for this one.
-    session : AgreementSession or None
-        The agreement in progress; None before it has entered.
     """
 
     __slots__ = (
@@ -311,16 +280,17 @@ class RepairCall(Operation):
         self.name = name
         self.algorithm = algorithm
         self.flags = flags
-        self.decision: Decision | None = None
-        self.failed: frozenset[int] = NOBODY
+        self.decision: Decision | None = None  # the last agreement's
+        self.failed: frozenset[int] = NOBODY  # the failed members found by a shrink, by index
         self.last = flags is not None or algorithm not in _SEVERAL_ROUNDS
         self.round = 0
         self.members = _all_members(comm)
-        self.following: RepairCall | None = None
-        self.session: AgreementSession | None = None
+        self.following: RepairCall | None = None  # the next call on the communicator, if it waits for this one
+        self.session: AgreementSession | None = None  # the agreement in progress; None before it has entered
         fiber = current.running()
         fiber.sync()
         comm.box.drop_empty_tables()
+        # Members whose failure had been acknowledged at the call, by index.
         self.acked = self.members.places(comm.acknowledged_members())
         state = knowledge_of(comm.box)
         self.previous: RepairCall | None = next((call for call in state.called if call.comm.cid == comm.cid), None)

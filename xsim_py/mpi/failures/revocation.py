@@ -40,19 +40,7 @@ Notice = tuple[int, Sequence[int], int]
 
 
 class _Fan:
-    """The pending control messages of one rank's revocation to the ranks of this shard.
-
-    Attributes
-    ----------
-    origin, me : int
-        The sender: its world rank, and its index among the members.
-    offsets : tuple of int
-        Offsets of the receivers from `me`, in order; mostly one object for all ranks.
-    next_index : int
-        The index of the next receiver.
-    arrival_ps, key, gap_ps : int
-        When the next message arrives, its event key, and the interval to the one after it.
-    """
+    """The pending control messages of one rank's revocation to the ranks of this shard."""
 
     __slots__ = ("arrival_ps", "cid", "gap_ps", "key", "me", "members", "next_index", "offsets", "origin")
 
@@ -63,12 +51,12 @@ class _Fan:
         offsets: tuple[int, ...],
         gap_ps: int,
     ) -> None:
-        self.origin = origin
-        self.cid, self.members, self.me = notice
-        self.offsets = offsets
-        self.gap_ps = gap_ps
-        self.next_index = 0
-        self.arrival_ps = self.key = 0
+        self.origin = origin  # the sender's world rank
+        self.cid, self.members, self.me = notice  # the last is the sender's index among the members
+        self.offsets = offsets  # of the receivers from `me`, in order; mostly one object for all ranks
+        self.gap_ps = gap_ps  # the interval between the arrivals of two messages
+        self.next_index = 0  # of the next receiver
+        self.arrival_ps = self.key = 0  # when the next message arrives, and its event key
 
     def dest(self) -> int:
         """Return the index of the next receiver among the members."""
@@ -76,20 +64,12 @@ class _Fan:
 
 
 class Revocation(LibraryPart):
-    """Propagates revocations among the ranks of one shard and to others.
-
-    Parameters
-    ----------
-    fabric : Fabric
-        The transport of its ranks.
-    algorithm : str
-        ``reliable_broadcast``, ``direct`` or ``local``.
-    """
+    """Propagates revocations among the ranks of one shard and to others."""
 
     def __init__(self, fabric: Fabric, algorithm: str) -> None:
-        self.fabric = fabric
+        self.fabric = fabric  # the transport of its ranks
         self.shard = fabric.shard
-        self.algorithm = algorithm
+        self.algorithm = algorithm  # ``reliable_broadcast``, ``direct`` or ``local``
         self._fan_handler = self._receive_fan  # one bound method for all fans
         self._offsets: dict[tuple[int, ...], tuple[int, ...]] = {}
         self._revoked: dict[frozenset[int], frozenset[int]] = {}

@@ -23,10 +23,7 @@ NO_DETECTION = DetectorSettings("timeout", 0, 0)
 def detector_settings(spec: Any, network: Network) -> DetectorSettings:
     """Return the detector settings of a description, with defaults, checked against the network.
 
-    Raises
-    ------
-    ConfigError
-        If the timeout is so short that a message, or the next heartbeat, may still be in flight.
+    Raises a `ConfigError` if the timeout is so short that a message, or the next heartbeat, may still be in flight.
     """
     section = spec.mpi.detector
     settings, least_ps, why = DETECTORS[section.type].settings(section, network.longest().latency_ps)
