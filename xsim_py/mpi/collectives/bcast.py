@@ -138,12 +138,8 @@ def stranded_peers(me: int, mask: int, size: int) -> list[tuple[bool, int]]:
     """Return the extra messages of an exchange with a subtree of `mask` ranks truncated by `size`.
 
     In recursive doubling over ``size`` ranks that is not a power of two, some ranks of the lower subtree have no
-    partner; those with a partner forward its data to them by recursive halving (Open MPI, MPICH).
-
-    Returns
-    -------
-    list of (bool, int)
-        In order, for rank `me`: (True, peer) = send to peer, (False, peer) = receive from peer.
+    partner; those with a partner forward its data to them by recursive halving (Open MPI, MPICH). The messages
+    are those of rank `me`, in order: (True, peer) = send to peer, (False, peer) = receive from peer.
     """
     mine, theirs = me & -mask, (me ^ mask) & -mask
     if theirs + mask <= size:

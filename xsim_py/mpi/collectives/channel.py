@@ -82,22 +82,14 @@ class _Blocks(Sequence[bytes]):
 
 
 class EqualBlocks(_Blocks):
-    """Blocks of equal size, stored as one run of bytes.
-
-    Parameters
-    ----------
-    data : bytes
-        All blocks.
-    block_bytes, blocks : int
-        The size of each, and their number.
-    """
+    """Blocks of equal size, stored as one run of bytes."""
 
     __slots__ = ("block_bytes", "blocks")
 
     def __init__(self, data: bytes, block_bytes: int, blocks: int) -> None:
         self.data = data
-        self.block_bytes = block_bytes
-        self.blocks = blocks
+        self.block_bytes = block_bytes  # the size of each
+        self.blocks = blocks  # their number
 
     def __len__(self) -> int:
         return self.blocks
@@ -109,21 +101,13 @@ class EqualBlocks(_Blocks):
 
 
 class VariedBlocks(_Blocks):
-    """Blocks of different sizes, stored as one run of bytes.
-
-    Parameters
-    ----------
-    data : bytes
-        All blocks.
-    sizes : list of int
-        The size of each in bytes.
-    """
+    """Blocks of different sizes, stored as one run of bytes."""
 
     __slots__ = ("sizes",)
 
     def __init__(self, data: bytes, sizes: list[int]) -> None:
         self.data = data
-        self.sizes = sizes
+        self.sizes = sizes  # the size of each in bytes
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -134,15 +118,10 @@ class VariedBlocks(_Blocks):
 
 
 class SharedBlocks(tuple[bytes, ...]):
-    """Blocks for several ranks, in one object that they share.
-
-    Attributes
-    ----------
-    found : object
-        The cached result of examining them, for all ranks; None: not examined yet.
-    """
+    """Blocks for several ranks, in one object that they share."""
 
     found: Any = None
+    """The cached result of examining them, for all ranks; None: not examined yet."""
 
 
 @lru_cache(maxsize=64)

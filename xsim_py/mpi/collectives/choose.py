@@ -166,25 +166,12 @@ def choose(
 
     All ranks of a call must pass the same arguments, else they run different algorithms.
 
-    Parameters
-    ----------
-    operation
-        A key of `REGISTRY`: ``"bcast"``, ``"allgatherv"``, ...
-    comm_size
-        Number of ranks.
-    size_bytes
-        The size that Open MPI's rules use: the whole vector for bcast, reduce and allreduce; one rank's block for
-        gather, scatter, allgather, alltoall and reduce_scatter_block; the mean block (total // ranks) for allgatherv;
-        all blocks together for reduce_scatter. Not used by the others.
-    commutative
-        Whether the operands may be swapped; if not, the algorithm preserves rank order in any case.
-    preference
-        ``"tuned"``, or the name of an algorithm.
-
-    Raises
-    ------
-    ConfigError
-        If `operation` has no algorithm of the name `preference`.
+    The `operation` is a key of `REGISTRY`: ``"bcast"``, ``"allgatherv"``, ... `size_bytes` is the size that Open MPI's
+    rules use: the whole vector for bcast, reduce and allreduce; one rank's block for gather, scatter, allgather,
+    alltoall and reduce_scatter_block; the mean block (total // ranks) for allgatherv; all blocks together for
+    reduce_scatter. The others do not use it. `commutative` tells whether the operands may be swapped; if not, the
+    algorithm preserves rank order in any case. The `preference` is ``"tuned"``, or the name of an algorithm. Raises a
+    `ConfigError` if the operation has no such algorithm.
     """
     name = choose_name(operation, comm_size, size_bytes, commutative, preference)
     algorithm = REGISTRY[operation][name]

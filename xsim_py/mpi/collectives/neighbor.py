@@ -29,11 +29,8 @@ def alltoall(
 ) -> list[bytes | None]:
     """Send ``parts[i]`` to ``dests[i]``, receive a block from each of `sources`: l, one message per edge.
 
-    Parameters
-    ----------
-    order
-        Order of the sends as indices into `dests` (`grid_order`); None: ascending. It only matters if a rank is a
-        neighbour twice.
+    `order` has the order of the sends as indices into `dests` (`grid_order`); None: ascending. It only matters if a
+    rank is a neighbour twice.
     """
     handles = [ch.irecv(source) for source in sources if source is not None]
     for edge in range(len(dests)) if order is None else order:

@@ -37,10 +37,7 @@ def nonoverlapping(
 def ring_from(ch: Channel, blocks: Sequence[bytes], fold: Fold, first: int) -> bytes:
     """Pass a block around the ring from `first`, folding in each rank's block: (p-1) l, p-1 messages.
 
-    Returns
-    -------
-    bytes
-        The complete block ``first + 1`` (mod p).
+    Returns the complete block ``first + 1`` (mod p).
     """
     rank, size = ch.rank, ch.size
     left, right = (rank - 1) % size, (rank + 1) % size
