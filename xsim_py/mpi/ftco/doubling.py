@@ -44,32 +44,21 @@ RECURSIVE_DOUBLING = "recursive_doubling"
 
 
 class DoublingRound(NamedTuple):
-    """A round of one node: its half of some nodes exchanges values with the other half.
-
-    Attributes
-    ----------
-    depth : int
-        How often all nodes have been halved to get these: 0 is the last round.
-    mine, theirs : range
-        The two halves.
-    """
+    """A round of one node: its half of some nodes exchanges values with the other half."""
 
     depth: int
+    """How often all nodes have been halved to get these: 0 is the last round."""
     mine: range
+    """The half to which the node belongs."""
     theirs: range
+    """The other half."""
 
 
 class Halves:
-    """The nodes from 0 on, halved repeatedly; the first half of an odd number is larger by one.
-
-    Parameters
-    ----------
-    size : int
-        Number of nodes.
-    """
+    """The nodes from 0 on, halved repeatedly; the first half of an odd number is larger by one."""
 
     def __init__(self, size: int) -> None:
-        self.size = size
+        self.size = size  # the number of nodes
 
     def rounds(self, node: int) -> tuple[DoublingRound, ...]:
         """Return the exchanges of a node, in order."""
@@ -113,25 +102,18 @@ class DoublingTiming:
 
 
 class BlockValue(NamedTuple):
-    """DATA of an exchange: the combined value of one half.
-
-    Attributes
-    ----------
-    number, depth : int
-        The pass and its exchange.
-    absent : frozenset of int
-        The failed nodes of the half whose contributions are not included.
-    known : frozenset of int
-        The failed nodes known to all contributors when they began the pass.
-    payload : object
-        The combined contributions of the others.
-    """
+    """DATA of an exchange: the combined value of one half."""
 
     number: int
+    """The pass."""
     depth: int
+    """The exchange of the pass."""
     absent: frozenset[int]
+    """The failed nodes of the half whose contributions are not included."""
     known: frozenset[int]
+    """The failed nodes known to all contributors when they began the pass."""
     payload: Any
+    """The combined contributions of the others."""
 
 
 ExchangeId = tuple[int, int]
@@ -139,17 +121,7 @@ ExchangeId = tuple[int, int]
 
 
 class DoublingNode(OperationNode):
-    """One node's part in an allreduce by recursive doubling.
-
-    Parameters
-    ----------
-    shape : Halves
-        The exchanges.
-    operation : str
-        Always ``allreduce``.
-
-    For the other parameters see `OperationNode`.
-    """
+    """One node's part in an allreduce by recursive doubling."""
 
     __slots__ = (
         "_answered",
@@ -167,11 +139,12 @@ class DoublingNode(OperationNode):
 
     def __init__(
         self,
+        # See `OperationNode` for parameters without a comment.
         me: int,
-        shape: Halves,
+        shape: Halves,  # the exchanges
         limits: Limits,
         *,
-        operation: str = "allreduce",
+        operation: str = "allreduce",  # always ``allreduce``
         combine: Callable[[Mapping[int, Any]], Any],
         service: Callable[[int, int], int],
         order: str = "printed",

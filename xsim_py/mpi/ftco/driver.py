@@ -61,28 +61,19 @@ Key = tuple[int, int, int]
 
 
 class Post(NamedTuple):
-    """A message on the network.
-
-    Attributes
-    ----------
-    key : tuple of int
-        The operation.
-    note : Note
-        The call that it belongs to, the same for all members.
-    operation, root : str, int
-        The kind of operation, and the rank of the communicator that is node 0.
-    packet : NodePacket
-        The message of the protocol.
-    members : sequence of int or None
-        The communicator's ranks, in case the receiver has not created it yet; None for the world, and for an ACK.
-    """
+    """A message on the network."""
 
     key: Key
+    """The operation."""
     note: Any
+    """The call that it belongs to, a `Note` that is the same for all members."""
     operation: str
     root: int
+    """The rank of the communicator that is node 0."""
     packet: NodePacket
+    """The message of the protocol."""
     members: Any
+    """The communicator's ranks, in case the receiver has not created it yet; None for the world, and for an ACK."""
 
 
 class FtcoCall(Operation):
@@ -133,20 +124,12 @@ class _DoublingOperation(_QueryLimited, DoublingNode):
 
 
 class Ftco(LibraryPart):
-    """The part of the library that serves FTCO on a shard.
-
-    Parameters
-    ----------
-    deaths : Deaths
-        The failures reported to this shard.
-    shapes : Shapes
-        The trees and timeouts of this run's machine.
-    """
+    """The part of the library that serves FTCO on a shard."""
 
     def __init__(self, deaths: Deaths, shapes: Shapes) -> None:
         self.fabric = deaths.fabric
-        self.deaths = deaths
-        self.shapes = shapes
+        self.deaths = deaths  # the failures reported to this shard
+        self.shapes = shapes  # the trees and timeouts of this run's machine
 
     def control(self) -> dict[int, ControlHandler]:
         """Return the handler of its control messages."""
@@ -181,22 +164,10 @@ class Ftco(LibraryPart):
     def run(self, ch: Any, operation: str, root: int, contribute: Callable[[int], Any], combine: Any) -> TreeResult:
         """Run an operation in the running fiber, and wait for its end.
 
-        Parameters
-        ----------
-        ch : CollectiveChannel
-            The collective, and its communicator, to which the operation belongs.
-        operation, root : str, int
-            The kind of operation; the rank of the communicator at the root of the tree.
-        contribute : callable
-            Returns this rank's contribution, given the number before which this rank has completed everything (see
-            `Folded`).
-        combine : callable
-            Combines several payloads; see `OperationNode`.
-
-        Returns
-        -------
-        TreeResult
-            The result; for a reduce, only at its root.
+        The operation belongs to the collective of `ch`, a `CollectiveChannel`, and to its communicator. The `root` is
+        the rank of the communicator at the root of the tree. `contribute` returns this rank's contribution, given the
+        number before which this rank has completed everything (see `Folded`). `combine` combines several payloads; see
+        `OperationNode`. A reduce has a result only at its root.
         """
         comm: Communicator = ch.comm
         fiber = current.running()
@@ -262,23 +233,7 @@ def _second(_: bytes, other: bytes) -> bytes:
 
 
 class FtcoSession:
-    """One rank's part in one operation.
-
-    Attributes
-    ----------
-    members : Context
-        The participating ranks.
-    root : int
-        The index of node 0 among them; the others follow in order.
-    note : Note
-        The call that it belongs to, the same for all members.
-    node : OperationNode
-        The state machine.
-    call : FtcoCall or None
-        The call that waits for its end.
-    result : TreeResult
-        The result, once `call` is complete; without a payload if this rank gets none.
-    """
+    """One rank's part in one operation."""
 
     __slots__ = (
         "_due_ps",
@@ -303,11 +258,12 @@ class FtcoSession:
         self.ftco = ftco
         self.rank = rank
         self.key = key
-        self.members = members
+        self.members = members  # the participating ranks
         self.operation = operation
-        self.root = root
-        self.note = note
-        self.call: FtcoCall | None = None
+        self.root = root  # the index of node 0 among them; the others follow in order
+        self.note = note  # the call that it belongs to, a `Note` that is the same for all members
+        self.call: FtcoCall | None = None  # that waits for its end
+        # The result, once `call` is complete; without a payload if this rank gets none.
         self.result = TreeResult(None, frozenset())
         self._due_ps = -1  # when it acts next
         self._is_over = False  # for this rank
@@ -320,7 +276,7 @@ class FtcoSession:
         slot_ps = shapes.costs(0).overhead_ps
         seed = hash((ftco.fabric.settings.seed, *key))
         kind: Any = _DoublingOperation if isinstance(shape, Halves) else _TreeOperation
-        self.node: _QueryLimited = kind(
+        self.node: _QueryLimited = kind(  # the state machine
             me,
             shape,
             shapes.limits(shape, expected_bytes),

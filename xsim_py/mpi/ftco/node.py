@@ -28,42 +28,27 @@ ANY = 0
 
 
 class NodePacket(NamedTuple):
-    """A message between two nodes.
-
-    Attributes
-    ----------
-    kind : int
-        `DATA`, `KEEPALIVE` or `ACK`.
-    source : int
-        The sender.
-    distance : int
-        Between sender and receiver in the tree, as the sender sees it.
-    value : object
-        The value passed on, for `DATA`.
-    dead : frozenset of int
-        The failed nodes known to the sender.
-    """
+    """A message between two nodes."""
 
     kind: int
+    """`DATA`, `KEEPALIVE` or `ACK`."""
     source: int
+    """The sender."""
     distance: int
+    """Between sender and receiver in the tree, as the sender sees it."""
     value: Any = None
+    """The value passed on, for `DATA`."""
     dead: frozenset[int] = NOBODY
+    """The failed nodes known to the sender."""
 
 
 class TreeResult(NamedTuple):
-    """The result of an operation, as a value of DATA.
-
-    Attributes
-    ----------
-    payload : object
-        The result; None for a bcast whose root failed before any surviving node had its value.
-    missing : frozenset of int
-        The nodes whose contributions are not included.
-    """
+    """The result of an operation, as a value of DATA."""
 
     payload: Any
+    """The result; None for a bcast whose root failed before any surviving node had its value."""
     missing: frozenset[int]
+    """The nodes whose contributions are not included."""
 
 
 class SendAction(NamedTuple):
@@ -93,68 +78,21 @@ class Limits(Protocol):
 
 
 class Contact:
-    """The knowledge of a node about one peer.
-
-    Attributes
-    ----------
-    distance : int
-        Between the two in the tree.
-    sent : int
-        Time of the last DATA or KEEPALIVE sent there; -1: never.
-    deadline : int
-        Deadline of the answer to it; -1: no answer is awaited.
-    acks : int
-        Number of ACKs received from it, if `patient`.
-    heard : bool
-        Whether any message has come from it.
-    ack_owed : bool
-        Whether it must be sent an ACK.
-    """
+    """The knowledge of a node about one peer."""
 
     __slots__ = ("ack_owed", "acks", "deadline", "distance", "heard", "sent")
 
     def __init__(self, distance: int) -> None:
-        self.distance = distance
-        self.acks = 0
-        self.sent = -1
-        self.deadline = -1
-        self.heard = False
-        self.ack_owed = False
+        self.distance = distance  # between the two in the tree
+        self.acks = 0  # the number of ACKs received from it, if `patient`
+        self.sent = -1  # the time of the last DATA or KEEPALIVE sent there; -1: never
+        self.deadline = -1  # of the answer to it; -1: no answer is awaited
+        self.heard = False  # whether any message has come from it
+        self.ack_owed = False  # whether it must be sent an ACK
 
 
 class TreeNode:
-    """One node's part in one operation.
-
-    Parameters
-    ----------
-    me : int
-        Its number.
-    limits : Limits
-        Timeouts, in ticks.
-    order : str
-        One of `ORDERS`: the order of tasks when nothing can be sent along the tree.
-    service : callable
-        ``service(me, now)`` is the service distance at a time (appendix A); `ANY` for no preference.
-    patient : bool
-        Whether the interval between KEEPALIVEs to the same node doubles each time, so that they cannot flood a node
-        that is slow or has many dependants. A late failure may then be detected late, but at most after twice the time
-        waited so far. The paper has "some time interval".
-    start : int
-        When the first node begins the operation; expected arrival times count from there.
-
-    Attributes
-    ----------
-    entered : bool
-        Whether it has begun the operation itself (appendix B).
-    dead : frozenset of int
-        The nodes that it knows to have failed.
-    contacts : dict of int to Contact
-        Its peers, in the order in which it serves them.
-    finish_time : int
-        When it first had nothing left to send; -1: not yet.
-    longest_queue : int
-        The maximum length of its queue of delivered messages.
-    """
+    """One node's part in one operation."""
 
     __slots__ = (
         "_order",
@@ -175,22 +113,26 @@ class TreeNode:
     def __init__(
         self,
         me: int,
-        limits: Limits,
+        limits: Limits,  # timeouts, in ticks
         *,
-        order: str,
+        order: str,  # one of `ORDERS`: the order of tasks when nothing can be sent along the tree
+        # ``service(me, now)`` is the service distance at a time (appendix A); `ANY` for no preference.
         service: Callable[[int, int], int],
+        # Whether the interval between KEEPALIVEs to the same node doubles each time, so that they cannot flood a node
+        # that is slow or has many dependants. A late failure may then be detected late, but at most after twice the
+        # time waited so far. The paper has "some time interval".
         patient: bool = False,
-        start: int = 0,
+        start: int = 0,  # when the first node begins the operation; expected arrival times count from there
     ) -> None:
         self.me = me
         self.limits = limits
         self.start = start
-        self.entered = False
-        self.dead = NOBODY
-        self.contacts: dict[int, Contact] = {}
-        self.finish_time = -1
+        self.entered = False  # whether it has begun the operation itself (appendix B)
+        self.dead = NOBODY  # the nodes that it knows to have failed
+        self.contacts: dict[int, Contact] = {}  # its peers, in the order in which it serves them
+        self.finish_time = -1  # when it first had nothing left to send; -1: not yet
         self.queue_length = 0
-        self.longest_queue = 0
+        self.longest_queue = 0  # the maximum length of its queue of delivered messages
         self._order = ORDERS[order]
         self._service = service
         self._patient = patient
@@ -393,28 +335,17 @@ ORDERS: dict[str, tuple[_Task, ...]] = {
 
 
 class OperationNode(TreeNode):
-    """A node with any contribution, and an outbox for values that wait to be sent.
-
-    Parameters
-    ----------
-    combine : callable
-        Combines the payloads of several nodes, or of parts of them, passed by node number in ascending order.
-
-    For the other parameters see `TreeNode`.
-
-    Attributes
-    ----------
-    result : TreeResult or None
-        The result, once known to this node.
-    """
+    """A node with any contribution, and an outbox for values that wait to be sent."""
 
     __slots__ = ("_combine", "_contribution", "_outbox", "result")
 
     def __init__(
         self,
+        # See `TreeNode` for parameters without a comment.
         me: int,
         limits: Limits,
         *,
+        # Combines the payloads of several nodes, or of parts of them, passed by node number in ascending order.
         combine: Callable[[Mapping[int, Any]], Any],
         service: Callable[[int, int], int],
         order: str,
@@ -422,7 +353,7 @@ class OperationNode(TreeNode):
         start: int,
     ) -> None:
         super().__init__(me, limits, order=order, service=service, patient=patient, start=start)
-        self.result: TreeResult | None = None
+        self.result: TreeResult | None = None  # once known to this node
         self._combine = combine
         self._contribution: Any = None
         self._outbox: deque[tuple[int, Any]] = deque()

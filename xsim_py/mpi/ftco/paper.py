@@ -44,21 +44,14 @@ ALLREDUCE, REDUCE, BCAST = OPERATIONS = ("allreduce", "reduce", "bcast")
 
 
 class Piece(NamedTuple):
-    """The value of a whole subtree.
-
-    Attributes
-    ----------
-    root : int
-        The node at its top.
-    absent : frozenset of int
-        The failed nodes in it whose contributions are not included.
-    payload : object
-        The combined contributions of the others.
-    """
+    """The value of a whole subtree."""
 
     root: int
+    """The node at its top."""
     absent: frozenset[int]
+    """The failed nodes in it whose contributions are not included."""
     payload: Any
+    """The combined contributions of the others."""
 
 
 class Up(NamedTuple):
@@ -92,16 +85,7 @@ class TreeShape(Protocol):
 class PaperNode(OperationNode):
     """One node's part in one operation, under the rules ``paper``.
 
-    Parameters
-    ----------
-    tree : TreeShape
-        The shape; the roots of a multi-root tree are below node 0 in a reduce or bcast.
-    operation : str
-        One of `OPERATIONS`.
-    dead : frozenset of int
-        The nodes already known to have failed.
-
-    For the other parameters see `OperationNode`. A reduce has a result only at node 0.
+    A reduce has a result only at node 0.
     """
 
     __slots__ = (
@@ -121,17 +105,18 @@ class PaperNode(OperationNode):
 
     def __init__(
         self,
+        # See `OperationNode` for parameters without a comment.
         me: int,
-        tree: TreeShape,
+        tree: TreeShape,  # the roots of a multi-root tree are below node 0 in a reduce or bcast
         limits: Limits,
         *,
-        operation: str = ALLREDUCE,
+        operation: str = ALLREDUCE,  # one of `OPERATIONS`
         combine: Callable[[Mapping[int, Any]], Any],
         service: Callable[[int, int], int],
         order: str = "printed",
         patient: bool = True,
         start: int = 0,
-        dead: frozenset[int] = NOBODY,
+        dead: frozenset[int] = NOBODY,  # the nodes already known to have failed
     ) -> None:
         super().__init__(me, limits, combine=combine, service=service, order=order, patient=patient, start=start)
         self.tree = tree

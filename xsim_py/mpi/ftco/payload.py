@@ -23,18 +23,12 @@ Fold = Callable[[bytes, bytes], bytes]
 
 
 class Folded(NamedTuple):
-    """Contributions folded into one.
-
-    Attributes
-    ----------
-    low : int
-        All contributors have completed the operations before this number on the communicator; 0: unknown.
-    data : bytes
-        The fold.
-    """
+    """Contributions folded into one."""
 
     low: int
+    """All contributors have completed the operations before this number on the communicator; 0: unknown."""
     data: bytes
+    """The fold."""
 
     @property
     def size_bytes(self) -> int:
@@ -43,24 +37,16 @@ class Folded(NamedTuple):
 
 
 class Contributions(NamedTuple):
-    """Contributions that are not combined.
-
-    Attributes
-    ----------
-    low : int
-        As in `Folded`.
-    parts : mapping of int to bytes
-        Contributions by rank in the communicator.
-    bytes_in_parts : int
-        Their total length in bytes.
-    plain : bool
-        Whether they are pickles of numbers or arrays, which can be folded without running the program's code.
-    """
+    """Contributions that are not combined."""
 
     low: int
+    """As in `Folded`."""
     parts: Mapping[int, bytes]
+    """The contributions by rank in the communicator."""
     bytes_in_parts: int
+    """Their total length in bytes."""
     plain: bool = False
+    """Whether they are pickles of numbers or arrays, which can be folded without running the program's code."""
 
     @property
     def size_bytes(self) -> int:

@@ -53,28 +53,7 @@ _SPAN = {"allreduce": (0, _END), "reduce": (0, _AWAIT_RESULT), "bcast": (_AWAIT_
 
 
 class ReferenceNode(TreeNode):
-    """One node's part in one operation, under the rules ``reference``.
-
-    Parameters
-    ----------
-    tree : Tree
-        The shape; the roots of a multi-root tree are below node 0 in a reduce or bcast.
-    operation : str
-        ``allreduce``, ``reduce`` or ``bcast``.
-    ask_all : bool
-        Whether all contacts are queried, not only those that have not arrived (Algorithm 4, line 20).
-    reset_eta : bool
-        Whether the first failure sets all expected arrival times to now.
-
-    For `me`, `limits`, `order`, `service` and `start` see `TreeNode`.
-
-    Attributes
-    ----------
-    have : int
-        The nodes that have arrived or failed, as a bit mask.
-    full_time : int
-        When it first had the values of all nodes; -1: not yet.
-    """
+    """One node's part in one operation, under the rules ``reference``."""
 
     __slots__ = (
         "_all",
@@ -94,13 +73,15 @@ class ReferenceNode(TreeNode):
 
     def __init__(
         self,
+        # See `TreeNode` for parameters without a comment.
         me: int,
-        tree: Tree,
+        tree: Tree,  # the roots of a multi-root tree are below node 0 in a reduce or bcast
         limits: Limits,
         *,
-        operation: str = "allreduce",
+        operation: str = "allreduce",  # ``allreduce``, ``reduce`` or ``bcast``
+        # Whether all contacts are queried, not only those that have not arrived (Algorithm 4, line 20).
         ask_all: bool = True,
-        reset_eta: bool = True,
+        reset_eta: bool = True,  # whether the first failure sets all expected arrival times to now
         order: str = "code",
         service: Callable[[int, int], int],
         start: int = 0,
@@ -108,8 +89,9 @@ class ReferenceNode(TreeNode):
         super().__init__(me, limits, order=order, service=service, start=start)
         self.tree = tree
         self.operation = operation
-        self.full_time = -1
+        self.full_time = -1  # when it first had the values of all nodes; -1: not yet
         self._all = (1 << tree.size) - 1
+        # The nodes that have arrived or failed, as a bit mask.
         self.have = self._all if operation == "bcast" and me == 0 else 1 << me
         self._span = _SPAN[operation]
         self._point = self._span[0]

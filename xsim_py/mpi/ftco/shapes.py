@@ -29,19 +29,11 @@ class TreeCosts(NamedTuple):
 
 
 class Shapes:
-    """Trees and timeouts for the communicators of a run.
-
-    Parameters
-    ----------
-    spec : FtcoSpec
-        The section `mpi.ftco` of the machine's description.
-    link : Link
-        The costs of messages between the most distant ranks.
-    """
+    """Trees and timeouts for the communicators of a run."""
 
     def __init__(self, spec: Any, link: Any) -> None:
-        self.spec = spec
-        self._link = link
+        self.spec = spec  # an `FtcoSpec`: the section `mpi.ftco` of the machine's description
+        self._link = link  # a `Link`: the costs of messages between the most distant ranks
         self._trees = lru_cache(maxsize=64)(self._tree)
         self._halves = lru_cache(maxsize=64)(Halves)
         self._timings = lru_cache(maxsize=64)(self._timing)
@@ -94,27 +86,15 @@ def _rounded(size_bytes: int) -> int:
 
 
 class Service:
-    """The service distance of one rank in one operation (appendix A).
-
-    Parameters
-    ----------
-    kind : str
-        ``rsd``, ``disd`` or ``none``.
-    seed : int
-        Seed of the random distances.
-    degree : int
-        Number of neighbours in the tree.
-    slot_ps : int
-        Duration of an action: a step of the formal model.
-    """
+    """The service distance of one rank in one operation (appendix A)."""
 
     __slots__ = ("degree", "kind", "seed", "slot_ps")
 
     def __init__(self, kind: str, *, seed: int, degree: int, slot_ps: int) -> None:
-        self.kind = kind
-        self.seed = seed
-        self.degree = degree
-        self.slot_ps = slot_ps
+        self.kind = kind  # ``rsd``, ``disd`` or ``none``
+        self.seed = seed  # of the random distances
+        self.degree = degree  # the number of neighbours in the tree
+        self.slot_ps = slot_ps  # the duration of an action: a step of the formal model
 
     def __call__(self, me: int, now_ps: int) -> int:
         """Return the distance to serve first now."""
@@ -139,10 +119,7 @@ def _mix(number: int) -> int:
 def ftco_shapes(spec: Any, network: Network) -> Shapes:
     """Return the FTCO shapes of the description for this network.
 
-    Raises
-    ------
-    ConfigError
-        If the timeout is below the longest round trip, so that an answer could still be in flight.
+    Raises a `ConfigError` if the timeout is below the longest round trip, so that an answer could still be in flight.
     """
     link = network.longest()
     timeout_ps, least_ps = spec.mpi.ftco.timeout_ps, 2 * link.latency_ps

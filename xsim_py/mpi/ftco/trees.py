@@ -30,32 +30,9 @@ class Tree:
 
     Make it with `tree`, which caches shapes. Memory: 12 bytes per node, and 8 more for each distance queried.
 
-    Parameters
-    ----------
-    size : int
-        Number of nodes, at least 1.
-    kind : str
-        ``knomial`` or ``kary``.
-    radix : int
-        The parameter k, at least 2.
-    roots : str
-        ``single``, or ``multi`` for k roots (one, of a single node).
-
-    Attributes
-    ----------
-    root_count : int
-        Nodes 0 to ``root_count - 1`` are roots.
-    parent_array : numpy.ndarray of int32, shape (size,)
-        Parents; -1 for roots.
-    child_start : numpy.ndarray of int32, shape (size + 1,)
-        Offset of each node's children in `child_list`.
-    child_list : numpy.ndarray of int32, shape (size - root_count,)
-        All children, by parent.
-
-    Raises
-    ------
-    ValueError
-        If the size, kind, radix or number of roots is impossible.
+    There are at least 1 node and a parameter k (`radix`) of at least 2. `kind` is ``knomial`` or ``kary``. `roots` is
+    ``single``, or ``multi`` for k roots (one, of a single node). Raises a `ValueError` if the size, kind, radix or
+    number of roots is impossible.
     """
 
     def __init__(self, size: int, kind: str = "knomial", *, radix: int, roots: str = "single") -> None:
@@ -67,13 +44,15 @@ class Tree:
         self.kind = kind
         self.radix = radix
         self.roots = roots
-        self.root_count = min(radix, size) if roots == "multi" else 1
-        self.parent_array = np.full(size, -1, np.int32)
+        self.root_count = min(radix, size) if roots == "multi" else 1  # nodes 0 to ``root_count - 1`` are roots
+        self.parent_array = np.full(size, -1, np.int32)  # -1 for roots
         for first, end, above in self.rounds():
             self.parent_array[first:end] = np.arange(above, above + end - first)
         below = self.parent_array[self.root_count :]
+        # All children, by parent; shape (size - root_count,).
         self.child_list = (np.argsort(below, kind="stable") + self.root_count).astype(np.int32)
         degrees = np.bincount(below, minlength=size)
+        # The offset of each node's children in `child_list`; shape (size + 1,).
         self.child_start = np.concatenate(([0], np.cumsum(degrees))).astype(np.int32)
         self._down: list[Ints] = [np.ones(size, np.int64), degrees]
         self._up: list[Ints] = [np.ones(size, np.int64)]
@@ -179,18 +158,9 @@ def tree(size: int, kind: str = "knomial", *, radix: int, roots: str = "single")
 class Timing:
     """Timeouts and expected arrival times, in ticks.
 
-    A tick is a step of the formal model, elsewhere a picosecond.
-
-    Parameters
-    ----------
-    tree : Tree
-        The shape.
-    latency : int
-        The time of a message in the network: the paper's L.
-    overhead : int
-        The time to send or to receive a message: the paper's o.
-    timeout : int or None
-        The timeout at any distance; None for the paper's function of the distance.
+    A tick is a step of the formal model, elsewhere a picosecond. `latency` is the time of a message in the network, the
+    paper's L, and `overhead` the time to send or to receive a message, the paper's o. `timeout` is that at any
+    distance; None: the paper's function of the distance.
     """
 
     def __init__(self, tree: Tree, *, latency: int, overhead: int, timeout: int | None = None) -> None:
@@ -270,16 +240,7 @@ def fault_free_latency(tree: Tree, *, latency: int, overhead: int, operation: st
     """Return the exact time of an operation without failures, in ticks.
 
     It ends when the last node other than node 0 is done, or, for a reduce, when node 0 is. A node sends or receives in
-    `overhead`; a message is in the network for `latency`.
-
-    Parameters
-    ----------
-    tree : Tree
-        The shape.
-    latency, overhead : int
-        In ticks.
-    operation : str
-        ``allreduce``, ``reduce`` or ``bcast``.
+    `overhead`; a message is in the network for `latency`. The `operation` is ``allreduce``, ``reduce`` or ``bcast``.
     """
     hop = latency + overhead
     roots = tree.root_count
