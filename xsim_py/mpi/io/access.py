@@ -26,38 +26,22 @@ AT, INDIVIDUAL, SHARED, ORDERED = range(4)
 
 
 class FileCall(NamedTuple):
-    """One of the calls.
-
-    Attributes
-    ----------
-    name : str
-        Its name in mpi4py, with the class; without ``_begin`` or ``_end``.
-    writing, collective : bool
-        Whether it writes, and whether all ranks must call it.
-    where : int
-        AT, INDIVIDUAL, SHARED or ORDERED.
-    """
+    """One of the calls."""
 
     name: str
+    """Its name in mpi4py, with the class; without ``_begin`` or ``_end``."""
     writing: bool
     where: int
+    """AT, INDIVIDUAL, SHARED or ORDERED."""
     collective: bool
+    """Whether all ranks must call it."""
 
 
 def prepare(file: OpenFile, call: FileCall, offset: int, elements: Any) -> Callable[[], int]:
     """Check a call and evaluate its arguments.
 
-    Parameters
-    ----------
-    offset : int
-        Of a call AT, in etypes.
-    elements : object
-        The program's buffer: ``datatype``, ``count``, ``nbytes``, ``pack()`` and ``unpack(data)``.
-
-    Returns
-    -------
-    callable
-        Executes the call, and returns the number of bytes of memory.
+    `offset` is that of a call AT, in etypes. `elements` is the program's buffer: ``datatype``, ``count``, ``nbytes``,
+    ``pack()`` and ``unpack(data)``. The result executes the call, and returns the number of bytes of memory.
     """
     (file.check_writable if call.writing else file.check_readable)(call.name)
     if call.where in (AT, INDIVIDUAL):

@@ -27,12 +27,8 @@ _DEFAULTS = {
 class Hints:
     """The hints of a file: the valid ones set by the program, and the defaults of others.
 
-    Attributes
-    ----------
-    values : dict of str to str
-        As MPI_File_get_info returns them.
-    aggregators : list of int
-        The ranks that access the file for all in collective calls: one per node, and at most ``cb_nodes``.
+    The aggregators are the ranks that access the file for all in collective calls: one per node, and at most
+    ``cb_nodes``.
     """
 
     __slots__ = ("_leaders", "values")
@@ -43,7 +39,7 @@ class Hints:
         for place, number in enumerate(comm.ranks):
             first.setdefault(node_of[number], place)
         self._leaders = list(first.values())
-        self.values = {**_DEFAULTS, "cb_nodes": str(len(self._leaders))}
+        self.values = {**_DEFAULTS, "cb_nodes": str(len(self._leaders))}  # as MPI_File_get_info returns them
 
     def update(self, items: Iterable[tuple[str, str]]) -> None:
         """Set hints of a program; unknown or invalid ones are ignored (MPI 4.1, 14.2.8)."""

@@ -89,16 +89,12 @@ def open_file(
     path: str,
     amode: int,
     hints: Iterable[tuple[str, str]],
+    # Receives the disk that this rank has opened, for a caller that continues after a failure in the middle.
     opened: list[Disk] | None = None,
 ) -> OpenFile:
     """Open a file (MPI_File_open): rank 0 opens, and possibly creates, it first.
 
     All others follow.
-
-    Parameters
-    ----------
-    opened : list of Disk, optional
-        Receives the disk that this rank has opened, for a caller that continues after a failure in the middle.
     """
     name = "File.Open"
     _check_mode(amode)

@@ -33,33 +33,7 @@ class Split:
 
 
 class OpenFile:
-    """A file, from the point of view of one of the ranks that opened it.
-
-    Attributes
-    ----------
-    comm : Communicator
-        Private to the file: the members, the messages of its collective calls, the error handler.
-    path : str
-        Its absolute path.
-    amode : int
-        The access mode.
-    disk : Disk
-        The storage.
-    hints : Hints
-        The hints.
-    view : View
-        The bytes that this rank sees.
-    position : int
-        The individual file pointer, in etypes of the view.
-    pointer : Window
-        The shared file pointer: eight bytes of memory on rank 0.
-    atomic : bool
-        Whether each access of a call is atomic.
-    split : Split or None
-        The pending split collective operation.
-    closed : bool
-        Whether it has been closed; another handle may still refer to it.
-    """
+    """A file, from the point of view of one of the ranks that opened it."""
 
     __slots__ = (
         "amode",
@@ -76,17 +50,17 @@ class OpenFile:
     )
 
     def __init__(self, comm: Communicator, path: str, amode: int, disk: Disk, hints: Hints) -> None:
-        self.comm = comm
-        self.path = path
-        self.amode = amode
+        self.comm = comm  # private to the file: the members, the messages of its collective calls, the error handler
+        self.path = path  # absolute
+        self.amode = amode  # the access mode
         self.disk = disk
         self.hints = hints
-        self.view: View = plain_view()
-        self.position = 0
-        self.pointer: Window
-        self.atomic = False
-        self.split: Split | None = None
-        self.closed = False
+        self.view: View = plain_view()  # the bytes that this rank sees
+        self.position = 0  # the individual file pointer, in etypes of the view
+        self.pointer: Window  # the shared file pointer: eight bytes of memory on rank 0
+        self.atomic = False  # whether each access of a call is atomic
+        self.split: Split | None = None  # the pending split collective operation
+        self.closed = False  # whether it has been closed; another handle may still refer to it
 
     def check_writable(self, call: str) -> None:
         """Raise an error if the file was opened for reading only."""
@@ -116,18 +90,8 @@ def channels(comm: Communicator, name: str, count: int) -> list[CollectiveChanne
 def decide(comm: Communicator, name: str, mine: bytes, act: Callable[[Sequence[Any]], int]) -> int:
     """Run an action on rank 0, once all ranks have entered, and return its result to all.
 
-    Parameters
-    ----------
-    mine : bytes
-        The argument of this rank; the same length on all ranks.
-    act : callable
-        Called on rank 0 with the arguments of all, in the order of ranks (None for a failed one); returns a number, or
-        raises an MPI error.
-
-    Returns
-    -------
-    int
-        The number.
+    `mine` is the argument of this rank, which has the same length on all ranks. `act` is called on rank 0 with the
+    arguments of all, in the order of ranks (None for a failed one); it returns a number, or raises an MPI error.
     """
     gather_ch, result_ch = channels(comm, name, 2)
     values = pick(comm, "gather", len(mine))(gather_ch, mine, 0)

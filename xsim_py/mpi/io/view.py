@@ -25,19 +25,13 @@ _NONE = np.empty(0, np.int64)
 
 
 class Pieces:
-    """Runs of bytes of a file, in the order of the stream.
-
-    Attributes
-    ----------
-    starts, sizes : array of int64
-        The begin of each in the file, and its number of bytes: at least one.
-    """
+    """Runs of bytes of a file, in the order of the stream."""
 
     __slots__ = ("sizes", "starts")
 
     def __init__(self, starts: Integers, sizes: Integers) -> None:
-        self.starts = starts
-        self.sizes = sizes
+        self.starts = starts  # the begin of each in the file
+        self.sizes = sizes  # the number of bytes of each: at least one
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -86,19 +80,7 @@ def clipped(pieces: Pieces, low: int, high: int) -> Pieces:
 
 
 class View:
-    """The view of a file that one rank has set.
-
-    Attributes
-    ----------
-    displacement : int
-        The origin of the first copy of the filetype, in bytes.
-    etype, filetype : Type
-        As passed by the program.
-    representation : str
-        The name of the data representation.
-    unit : int
-        Bytes of one etype in the file.
-    """
+    """The view of a file that one rank has set."""
 
     __slots__ = (
         "_begins",
@@ -115,11 +97,11 @@ class View:
     )
 
     def __init__(self, displacement: int, etype: Type, filetype: Type, representation: str = "native") -> None:
-        self.displacement = displacement
-        self.etype = etype
+        self.displacement = displacement  # the origin of the first copy of the filetype, in bytes
+        self.etype = etype  # as passed by the program, like `filetype`
         self.filetype = filetype
-        self.representation = representation
-        self.unit = in_file(representation, etype).size
+        self.representation = representation  # the name of the data representation
+        self.unit = in_file(representation, etype).size  # bytes of one etype in the file
         outer = in_file(representation, filetype)
         self._size, self._extent = outer.size, outer.extent
         self._is_flat = outer.is_contiguous and outer.size > 0
