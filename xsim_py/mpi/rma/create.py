@@ -30,14 +30,8 @@ _MEMORY = "/dev/shm"
 def create(comm: Communicator, name: str, flavor: int, memory: memoryview, unit: int, origin: Any = None) -> Window:
     """Create a window: MPI_Win_create, MPI_Win_allocate and MPI_Win_create_dynamic.
 
-    Parameters
-    ----------
-    memory : memoryview
-        Writable bytes.
-    unit : int
-        The displacement unit, in bytes.
-    origin : object
-        An object to keep alive as long as the window.
+    `memory` has writable bytes, and `unit` is the displacement unit, in bytes. `origin` is an object to keep alive as
+    long as the window.
     """
     window = _register(comm, flavor, memory, unit, origin)
     _exchange_shapes(comm, name, window, len(memory))

@@ -24,22 +24,15 @@ _NAMES = (
 
 
 class Epochs:
-    """One rank's epochs on one window.
-
-    Attributes
-    ----------
-    targets : collection of int
-        The permitted targets of operations: after Start its group, after Lock the locked ranks.
-    exposed_to : collection of int or None
-        The group of Post; None outside of such an epoch.
-    """
+    """One rank's epochs on one window."""
 
     __slots__ = ("_access", "exposed_to", "targets")
 
     def __init__(self) -> None:
         self._access = _NONE
+        # Permitted for operations: after Start its group, after Lock the locked ranks.
         self.targets: Collection[int] = ()
-        self.exposed_to: Collection[int] | None = None
+        self.exposed_to: Collection[int] | None = None  # the group of Post; None outside of such an epoch
 
     def _refuse(self, call: str) -> None:
         fail(c.ERR_RMA_SYNC, f"{call} {_NAMES[self._access]}")

@@ -12,18 +12,12 @@ from xsim_py.mpi.constants import LOCK_SHARED
 
 
 class LockQueue:
-    """A queue that grants shared and exclusive locks.
-
-    Attributes
-    ----------
-    holders : dict of int to int
-        The current holders, and the modes in which they hold the lock.
-    """
+    """A queue that grants shared and exclusive locks."""
 
     __slots__ = ("_waiting", "holders")
 
     def __init__(self) -> None:
-        self.holders: dict[int, int] = {}
+        self.holders: dict[int, int] = {}  # the current holders, and the modes in which they hold the lock
         self._waiting: deque[tuple[int, int]] = deque()
 
     def request(self, who: int, mode: int) -> bool:

@@ -102,10 +102,7 @@ def _fits(size_bytes: int, room_bytes: int, call: str) -> None:
 def put(window: Window, data: bytes, target: int, where: tuple[Type, int, int], call: str) -> int:
     """Start MPI_Put; return when the data have left, 0 if the buffer can be reused at once.
 
-    Parameters
-    ----------
-    where : (Type, int, int)
-        Type of the elements at the target, displacement and count.
+    `where` has the type of the elements at the target, the displacement and the count.
     """
     place = _target(window, target, *where, call)
     _fits(len(data), place.total_bytes, call)

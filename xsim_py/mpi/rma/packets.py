@@ -22,27 +22,22 @@ kinds that return a result; POSTED and COMPLETED belong to general active target
 
 
 class TargetPlace(NamedTuple):
-    """Elements in the memory of the target.
-
-    Attributes
-    ----------
-    displacement : int
-        In the target's displacement unit; an address if memory is attached.
-    elements, size_bytes, extent : int
-        The number of elements, their packed size, and the distance from one to the next in bytes.
-    layout : Layout or None
-        The locations of the bytes of one element; None if all of them are contiguous.
-    low, high : int
-        The range of accessed bytes, counted from the first element's origin.
-    """
+    """Elements in the memory of the target."""
 
     displacement: int
+    """In the target's displacement unit; an address if memory is attached."""
     elements: int
+    """The number of elements."""
     size_bytes: int
+    """Their packed size."""
     extent: int
+    """The distance from one to the next in bytes."""
     layout: Layout | None
+    """The locations of the bytes of one element; None if all of them are contiguous."""
     low: int
+    """The begin of the accessed bytes, counted from the first element's origin."""
     high: int
+    """The end of the accessed bytes, counted from the first element's origin."""
 
     @property
     def total_bytes(self) -> int:
@@ -72,35 +67,24 @@ def place_of(datatype: Type, displacement: int, count: int) -> TargetPlace:
 
 
 class RmaPacket(NamedTuple):
-    """One message from library to library.
-
-    Attributes
-    ----------
-    kind : int
-        The kind of packet.
-    window, source : int, int
-        The window, and the sending rank in it.
-    ticket : int
-        The origin's number of an operation that returns a result.
-    place : TargetPlace or None
-        The location of an operation.
-    data : bytes
-        Packed elements; of SWAP first the value to compare with, then the value to store.
-    operation, basic : str, int
-        The name of a predefined accumulate operation, and the handle of the predefined type of the elements.
-    mode : int
-        The mode of a lock to acquire first; 0 for packets that lock nothing.
-    """
+    """One message from library to library."""
 
     kind: int
     window: int
     source: int
+    """The sending rank in the window."""
     ticket: int = 0
+    """The origin's number of an operation that returns a result."""
     place: TargetPlace | None = None
+    """The location of an operation."""
     data: bytes = b""
+    """Packed elements; of SWAP first the value to compare with, then the value to store."""
     operation: str = ""
+    """The name of a predefined accumulate operation."""
     basic: int = 0
+    """The handle of the predefined type of the elements."""
     mode: int = 0
+    """The mode of a lock to acquire first; 0 for packets that lock nothing."""
 
 
 def basic_type(datatype: Type) -> Type | None:

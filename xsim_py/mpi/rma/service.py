@@ -36,16 +36,11 @@ def windows_of(box: Mailbox) -> dict[int, Window]:
 
 
 class Rma(LibraryPart):
-    """The receiver of window packets for the ranks of one shard.
-
-    Attributes
-    ----------
-    shapes, segments : mapping
-        State shared by the ranks of a window, by its number; segments also by those of other shards.
-    """
+    """The receiver of window packets for the ranks of one shard."""
 
     def __init__(self, fabric: Fabric) -> None:
         self.fabric = fabric
+        # State shared by the ranks of a window, by its number; `segments` also by those of other shards.
         self.shapes: WeakValueDictionary[int, Shape] = WeakValueDictionary()
         shared = fabric.settings.segments
         self.segments: WeakValueDictionary[int, Any] = WeakValueDictionary() if shared is None else shared

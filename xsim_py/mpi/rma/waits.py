@@ -18,15 +18,6 @@ class WindowWait(Send):
 
     It is registered with the rank's sends that wait for a reply: so it ends with an error when an awaited rank fails,
     and the program's sends give way to packets of the library.
-
-    Attributes
-    ----------
-    ready : callable
-        Returns True if the condition holds.
-    peers : callable
-        Returns the awaited ranks in the window.
-    what : str
-        The awaited action, for the deadlock report.
     """
 
     __slots__ = ("peers", "ready", "what", "window")
@@ -35,9 +26,9 @@ class WindowWait(Send):
         self,
         window: Window,
         name: str,
-        what: str,
-        ready: Callable[[], bool],
-        peers: Callable[[], Collection[int]],
+        what: str,  # the awaited action, for the deadlock report
+        ready: Callable[[], bool],  # returns True if the condition holds
+        peers: Callable[[], Collection[int]],  # returns the awaited ranks in the window
     ) -> None:
         super().__init__(window.comm, next(iter(peers()), window.comm.me), 0, b"", name, window.clock_ps)
         self.window = window

@@ -57,58 +57,18 @@ class Shape:
 
 
 class Transfer:
-    """An operation that returns a result.
-
-    Attributes
-    ----------
-    target : int
-        The target rank in the window.
-    unpack : callable
-        Takes the packed elements when they arrive.
-    done : bool
-        Whether they have arrived, or never will.
-    """
+    """An operation that returns a result."""
 
     __slots__ = ("done", "target", "unpack")
 
     def __init__(self, target: int, unpack: Callable[[bytes], object]) -> None:
-        self.target = target
-        self.unpack = unpack
-        self.done = False
+        self.target = target  # the target rank in the window
+        self.unpack = unpack  # takes the packed elements when they arrive
+        self.done = False  # whether they have arrived, or never will
 
 
 class Window:
-    """One rank's view of a window.
-
-    Attributes
-    ----------
-    comm : Communicator
-        Private to the window: the members, the collectives of its synchronisation, and settings of the program
-        (attributes, info, error handler).
-    flavor : int
-        How it was created.
-    memory : memoryview
-        The bytes that this rank exposes.
-    unit : int
-        Its displacement unit, in bytes.
-    shape : Shape
-        The sizes and units of all ranks.
-    regions : dict of int to memoryview
-        The attached memory, by address.
-    epochs : Epochs
-        The epochs, which determine the legal calls.
-    locks, held : LockQueue, dict
-        The lock of this rank's memory, and the packets of ranks that wait for it.
-    outstanding, arriving : Counter
-        Incomplete operations by target, and those of them that return a result.
-    left_ps : dict of int to int
-        When the last large data for a target leave.
-    granted, unchecked, acquired : set of int
-        The ranks whose locks this rank holds, those declared to need no lock, and those requested in an epoch of
-        Lock_all.
-    posts, completions : Counter
-        Received and unused calls of Post and Complete, by rank.
-    """
+    """One rank's view of a window."""
 
     __slots__ = (
         "acquired",
@@ -143,29 +103,31 @@ class Window:
         self, service: Rma, comm: Communicator, *, flavor: int, memory: memoryview, unit: int, origin: Any
     ) -> None:
         self.service = service
+        # Private to the window: the members, the collectives of its synchronisation, and settings of the program
+        # (attributes, info, error handler).
         self.comm = comm
-        self.flavor = flavor
-        self.memory = memory
-        self.unit = unit
+        self.flavor = flavor  # how it was created
+        self.memory = memory  # the bytes that this rank exposes
+        self.unit = unit  # its displacement unit, in bytes
         self.origin = origin  # the program's object, to keep its memory alive
         self.segment: Any = None
-        self.shape: Shape
+        self.shape: Shape  # the sizes and units of all ranks
         self.name = ""
         self.freed = False
-        self.regions: dict[int, memoryview] = {}
-        self.epochs = Epochs()
-        self.locks = LockQueue()
-        self.held: dict[int, list[RmaPacket]] = {}
-        self.outstanding: Counter[int] = Counter()
-        self.arriving: Counter[int] = Counter()
+        self.regions: dict[int, memoryview] = {}  # the attached memory, by address
+        self.epochs = Epochs()  # they determine the legal calls
+        self.locks = LockQueue()  # the lock of this rank's memory
+        self.held: dict[int, list[RmaPacket]] = {}  # the packets of ranks that wait for the lock
+        self.outstanding: Counter[int] = Counter()  # incomplete operations by target
+        self.arriving: Counter[int] = Counter()  # those of them that return a result
         self.transfers: dict[int, Transfer] = {}
         self.ticket = 0
-        self.left_ps: dict[int, int] = {}
-        self.granted: set[int] = set()
-        self.unchecked: set[int] = set()
-        self.acquired: set[int] = set()
-        self.posts: Counter[int] = Counter()
-        self.completions: Counter[int] = Counter()
+        self.left_ps: dict[int, int] = {}  # when the last large data for a target leave
+        self.granted: set[int] = set()  # the ranks whose locks this rank holds
+        self.unchecked: set[int] = set()  # the ranks declared to need no lock
+        self.acquired: set[int] = set()  # the ranks whose locks were requested in an epoch of Lock_all
+        self.posts: Counter[int] = Counter()  # received and unused calls of Post, by rank
+        self.completions: Counter[int] = Counter()  # received and unused calls of Complete, by rank
         self.problems: list[errors.Exception] = []
         self.waiting: list[WindowWait] = []
         ranks = len(comm.ranks)
