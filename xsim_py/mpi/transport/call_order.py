@@ -24,28 +24,20 @@ _MOST_KEPT = 64  # entries of each other kind
 
 
 class Begun(NamedTuple):
-    """A call that ranks of one shard have begun.
-
-    Attributes
-    ----------
-    label : str
-        The communicator.
-    cid, number : int
-        Its number, and that of the call on it.
-    note : str
-        The call and its arguments.
-    ranks : list of int or None
-        The calling ranks; None: all that have called so far and are not listed elsewhere.
-    place : str
-        The source location of the first call.
-    """
+    """A call that ranks of one shard have begun."""
 
     label: str
+    """The communicator."""
     cid: int
+    """The number of the communicator."""
     number: int
+    """The number of the call on it."""
     note: str
+    """The call and its arguments."""
     ranks: list[int] | None
+    """The calling ranks; None: all that have called so far and are not listed elsewhere."""
     place: str
+    """The source location of the first call."""
 
 
 class RefusedCall(NamedTuple):
@@ -71,15 +63,10 @@ class Opened:
 
 
 class CallOrder:
-    """The calls that ranks of one shard have begun; see the module.
-
-    Attributes
-    ----------
-    counted : set
-        The communicators on which a rank repeats a recorded call: it starts a persistent collective.
-    """
+    """The calls that ranks of one shard have begun; see the module."""
 
     def __init__(self, fabric: Fabric) -> None:
+        # The communicators on which a rank repeats a recorded call: it starts a persistent collective.
         self.counted: set[Any] = set()
         self._fabric = fabric
         self._open: dict[tuple[int, int], Opened] = {}

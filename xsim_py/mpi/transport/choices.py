@@ -30,25 +30,7 @@ if TYPE_CHECKING:
 
 
 class OpenChoice:
-    """A choice that has begun, and may have been made.
-
-    Attributes
-    ----------
-    forced, taken : int
-        The scheduled and the actual choice; `FREE` if there is none.
-    cid, tag : int
-        The arguments of a receive or a probe.
-    serial : int
-        Its number among the rank's receives, probes and waits.
-    bit : int
-        Its bit in a set of choices.
-    past : int
-        The choices that it depends on.
-    count : int
-        The number of alternative ranks or requests, as far as known.
-    operations : sequence
-        For a wait: its active requests, as index in the list and operation.
-    """
+    """A choice that has begun, and may have been made."""
 
     __slots__ = (
         "begun_ps",
@@ -71,11 +53,15 @@ class OpenChoice:
         self.rank = rank
         self.number = number
         self.kind = kind
-        self.forced = forced
-        self.taken = FREE
+        self.forced = forced  # the scheduled choice; `FREE` if there is none
+        self.taken = FREE  # the actual choice
         self.begun_ps = begun_ps
         self.place = place
+        # `cid` and `tag` are the arguments of a receive or a probe. `serial` is its number among the rank's receives,
+        # probes and waits, and `bit` its bit in a set of choices. `past` has the choices that it depends on, and
+        # `count` the number of alternative ranks or requests, as far as known.
         self.cid = self.tag = self.serial = self.bit = self.past = self.count = 0
+        # For a wait: its active requests, as index in the list and operation.
         self.operations: Sequence[tuple[int, Any]] = ()
 
 

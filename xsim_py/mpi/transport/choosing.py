@@ -30,17 +30,7 @@ def _of_program(cid: int) -> bool:
 
 
 class ChoosingMailbox(Mailbox):
-    """A mailbox whose wildcard receives follow the schedule.
-
-    Attributes
-    ----------
-    chooser : Chooser
-        The choices of the rank.
-    begun : OpenChoice or None
-        The choice of a receive that has found no message, and is about to be posted.
-    open : dict of Receive to (OpenChoice or None, int, int)
-        The choice, the serial and the past of each posted receive.
-    """
+    """A mailbox whose wildcard receives follow the schedule."""
 
     __slots__ = ("begun", "chooser", "open")
 
@@ -49,7 +39,8 @@ class ChoosingMailbox(Mailbox):
     def __init__(self, rank: Rank, fabric: ChoosingFabric) -> None:
         super().__init__(rank, fabric)
         self.chooser: Chooser = fabric.chooser_of(rank.number)
-        self.begun: OpenChoice | None = None
+        self.begun: OpenChoice | None = None  # of a receive that has found no message, and is about to be posted
+        # The choice, the serial and the past of each posted receive.
         self.open: dict[Receive, tuple[OpenChoice | None, int, int]] = {}
 
     def take(self, cid: int, source: int, tag: int) -> Message | None:
@@ -120,22 +111,14 @@ class ChoosingMailbox(Mailbox):
 
 
 class ChoosingFabric(Fabric):
-    """A fabric whose ranks follow a schedule of choices; see `Fabric`.
-
-    Attributes
-    ----------
-    schedule : MatchSchedule
-        The scheduled choices.
-    causes : Causes or None
-        The dependencies between choices, in a watched run.
-    """
+    """A fabric whose ranks follow a schedule of choices; see `Fabric`."""
 
     mailbox_class: type[Mailbox] = ChoosingMailbox
 
     def __init__(self, *args: Any, schedule: MatchSchedule) -> None:
         super().__init__(*args)
         self.schedule = schedule
-        self.causes = Causes() if schedule.watch else None
+        self.causes = Causes() if schedule.watch else None  # the dependencies between choices, in a watched run
         self.choosers: dict[int, Chooser] = {}
         self.inline_end = -1
         self.shortcuts = False

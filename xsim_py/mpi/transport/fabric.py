@@ -76,59 +76,13 @@ class HotFabric:
 
 
 class Fabric(HotFabric):
-    """The transport of messages between the ranks of a shard and to other shards.
-
-    Parameters
-    ----------
-    shard : Shard
-        The shard of its ranks.
-    network : Network
-        The message costs: ``link(source, dest).cost(size_bytes)``.
-    links : SharedLinks or None
-        The links on which messages contend.
-    settings : Settings
-        The settings of the run and of the machine for the MPI library.
-
-    Attributes
-    ----------
-    failure_seen : bool
-        Whether there has been a failure or a revocation: from then on calls consult the guard.
-    unchanged_blocks : Kept or None
-        The blocks that calls have left unchanged in receive buffers.
-    guard : Guard
-        Knows which operations cannot complete.
-    bounce : callable
-        Called with a failed rank and a control message that reached it, and whose sender must be notified.
-    on_hang : callable
-        Called with a rank that hangs from now on, until when, and the cause of its failure if it is declared failed;
-        returns whether it is.
-    parts : dict of type to object
-        The parts of the library built on this transport, by class; see `part`.
-    control : dict of int to ControlHandler
-        The handlers of control messages, by tag.
-    inline_end : int
-        One more than the last rank for which messages may be queued without `launch`; -1: none.
-    shortcuts : bool
-        Whether receives may bypass `Mailbox.post`, and messages be reused.
-    equally_far : bool
-        Whether any two ranks are equally far apart.
-    alike : bool
-        Whether all members of a collective get the same result: then it is made once for all of a shard.
-    in_order : bool
-        Whether the network itself keeps the messages between two ranks in order.
-    uniform : dict
-        The costs by message size, if equal between any two ranks; else empty.
-    trace : Recorder or None
-        The recorder of a traced run.
-    instances : Meetings or None
-        A `Deferral`: the vectorised collectives; None: all messages are simulated individually.
-    order : CallOrder
-        The collectives that ranks have begun, as far as they differ.
-    """
+    """The transport of messages between the ranks of a shard and to other shards."""
 
     mailbox_class: type[Mailbox] = Mailbox
     alike = True
+    """Whether all members of a collective get the same result: then it is made once for all of a shard."""
     in_order = True
+    """Whether the network itself keeps the messages between two ranks in order."""
 
     def __init__(self, shard: Shard, network: Any, links: Any, settings: Settings) -> None:
         self.shard = shard
@@ -137,15 +91,17 @@ class Fabric(HotFabric):
         self.ranks = shard.at
         self.first = shard.first
         self.end = shard.end
+        # One more than the last rank for which messages may be queued without `launch`; -1: none.
         self.inline_end = -1 if links is not None else shard.end
-        self.shortcuts = True
-        self.uniform = network.uniform
-        self.equally_far = network.equally_far
-        self.trace: Recorder | None = None
+        self.shortcuts = True  # whether receives may bypass `Mailbox.post`, and messages be reused
+        self.uniform = network.uniform  # the costs by message size, if equal between any two ranks; else empty
+        self.equally_far = network.equally_far  # whether any two ranks are equally far apart
+        self.trace: Recorder | None = None  # of a traced run
+        # A `Deferral`: the vectorised collectives; None: all messages are simulated individually.
         self.instances: Any = None
-        self.order = CallOrder(self)
-        self.link = network.link
-        self.links = links
+        self.order = CallOrder(self)  # the collectives that ranks have begun, as far as they differ
+        self.link = network.link  # the message costs: ``link(source, dest).cost(size_bytes)``
+        self.links = links  # the links on which messages contend, a `SharedLinks`; or None
         self.settings = settings
         self.tally = Tally(shard.block, pairs=settings.pairs)
         self.log, self.waited_ps = self.tally.log, self.tally.waited_ps
@@ -153,13 +109,17 @@ class Fabric(HotFabric):
         self.digest = 0
         self.serial = 0  # counts what all ranks post and keep; only the order within a rank matters
         self.calls: dict[tuple[str, str, Any], list[int]] = {}
+        # Whether there has been a failure or a revocation: from then on calls consult the guard.
         self.failure_seen = False
-        self.unchanged_blocks: UnchangedBlocks | None = None
-        self.guard: Guard
+        self.unchanged_blocks: UnchangedBlocks | None = None  # those that calls have left unchanged in receive buffers
+        self.guard: Guard  # knows which operations cannot complete
+        # Called with a failed rank and a control message that reached it, and whose sender must be notified.
         self.bounce: Callable[[Rank, Message], None] = _drop
+        # Called with a rank that hangs from now on, until when, and the cause of its failure if it is declared failed;
+        # returns whether it is.
         self.on_hang: Callable[[Rank, int, str], bool] = _not_detected
-        self.parts: dict[type, Any] = {}
-        self.control: dict[int, ControlHandler] = {}
+        self.parts: dict[type, Any] = {}  # the parts of the library built on this transport, by class; see `part`
+        self.control: dict[int, ControlHandler] = {}  # the handlers of control messages, by tag
         self.deliver = self._deliver  # one bound method for all messages
 
     def connect(self) -> None:

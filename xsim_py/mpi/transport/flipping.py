@@ -25,18 +25,12 @@ if TYPE_CHECKING:
 
 
 class FlippingFabric(Fabric):
-    """A fabric that flips bits of its messages, and of the arrays of its ranks.
-
-    Attributes
-    ----------
-    seed : int
-        The seed of the run; each flip has a separate stream.
-    """
+    """A fabric that flips bits of its messages, and of the arrays of its ranks."""
 
     def __init__(self, *args: Any, seed: int, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.inline_end = -1
-        self.seed = seed
+        self.seed = seed  # that of the run; each flip has a separate stream
         self._pending_flips: dict[int, list[Flip]] = {}
         self._flipped: list[FlippedData] = []
 

@@ -95,31 +95,6 @@ class Mailbox(_HotSlots):
     The most common case is stored separately: a single posted receive, from a named source (`lone`). Otherwise both are
     kept by (context, source). The value is one entry, or a deque of several: most often there is one. Receives from any
     source have separate lists; messages get a list in order of arrival once the rank has used a wildcard.
-
-    Attributes
-    ----------
-    fabric : Fabric
-        The transport of this rank's messages.
-    tickets : dict
-        Receives that wait for the data of a rendezvous, by (sender, the sender's ticket).
-    place : int
-        The index of this rank in its shard.
-    sends : dict
-        Sends that wait for a reply, by ticket.
-    world, self_comm : Communicator or None
-        This rank's side of COMM_WORLD and COMM_SELF.
-    background : int
-        The number of other senders: fibers besides the program's own, and control messages about to leave.
-    knowledge : Knowledge or None
-        The failures that the rank knows of, created when it first learns of one (`failures`).
-    spare : Receive or None
-        The last blocking receive, for reuse.
-    used : Message or None
-        The message of that receive, for reuse.
-    polls : Looks or None
-        The unsuccessful polls of the rank (see `polling`).
-    private : dict
-        Further objects of this process (error codes, attached buffer, keyvals), created on first use.
     """
 
     chooser: Chooser | None = None
@@ -128,26 +103,30 @@ class Mailbox(_HotSlots):
 
     def __init__(self, rank: Rank, fabric: Fabric) -> None:
         self.rank = rank
-        self.fabric = fabric
+        self.fabric = fabric  # the transport of this rank's messages
         self.lone: Receive | None = None
-        self.spare: Receive | None = None
-        self.used: Message | None = None
+        self.spare: Receive | None = None  # the last blocking receive, for reuse
+        self.used: Message | None = None  # the message of that receive, for reuse
         # Most ranks use one or none of these tables, and an empty dictionary is 64 bytes, one with an entry 224.
         self.posted: dict[tuple[int, int], Any] = _NO_TABLE
         self.posted_any: dict[int, deque[Receive]] | None = None
         self.unexpected: dict[tuple[int, int], Any] = _NO_TABLE
         self.wild: dict[int, deque[Message]] | None = None
         self.probes: list[Probe] | None = None
+        # Receives that wait for the data of a rendezvous, by (sender, the sender's ticket).
         self.tickets: dict[tuple[int, int], Receive] = _NO_TABLE
-        self.sends: dict[int, Send] = _NO_TABLE
+        self.sends: dict[int, Send] = _NO_TABLE  # those that wait for a reply, by ticket
         # If all ranks are in this shard, skipping the subtraction saves a new integer per rank, 32 bytes.
-        self.place = rank.number - fabric.first if fabric.first else rank.number
+        self.place = rank.number - fabric.first if fabric.first else rank.number  # the index in its shard
         self.ticket = 0
-        self.world: Any = None
-        self.self_comm: Any = None
+        self.world: Any = None  # this rank's side of COMM_WORLD, a `Communicator`
+        self.self_comm: Any = None  # this rank's side of COMM_SELF, a `Communicator`
+        # The number of other senders: fibers besides the program's own, and control messages about to leave.
         self.background = 0
+        # The failures that the rank knows of, a `Knowledge`; created when it first learns of one (`failures`).
         self.knowledge: Any = None
-        self.polls: Any = None
+        self.polls: Any = None  # the unsuccessful polls of the rank, a `Polls` (see `polling`)
+        # Further objects of this process (error codes, attached buffer, keyvals), created on first use.
         self.private: dict[str, Any] | None = None
 
     def of_process(self, name: str, make: Any) -> Any:

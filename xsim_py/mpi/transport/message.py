@@ -29,37 +29,7 @@ def needs_all(note: Any) -> bool:
 
 
 class Message:
-    """An envelope, with its data unless they follow by rendezvous.
-
-    Attributes
-    ----------
-    cid : int
-        The context: the communicator, and whether it is for collectives.
-    source, tag : int
-        As the receiver matches them; the source is a rank in the communicator.
-    data : bytes
-        Packed.
-    size_bytes : int
-        The size of the data, even before they arrive.
-    kind : int
-        EAGER, SYNCHRONOUS, RENDEZVOUS or CONTROL.
-    arrival_ps : int
-        When all of it has arrived.
-    overhead_ps : int
-        The receiver's overhead.
-    to, origin : int
-        World ranks.
-    ticket : int
-        The sender's number of the operation, if it needs a reply; else, for a message of the program, the offset in
-        the code `note` that sent it.
-    check : int
-        A checksum of the data, for the digest; 0 for pickled objects, whose bytes may depend on the hash seed.
-    note : object
-        For a collective, its description, to detect ranks in different ones; for a control message, its content; for
-        a message of the program, the code that sent it, or its source location (see `call_sites`).
-    serial, taken : int, bool
-        The order among the rank's kept messages, and whether it has been taken; set when it is kept.
-    """
+    """An envelope, with its data unless they follow by rendezvous."""
 
     __slots__ = (
         "arrival_ps",
@@ -80,22 +50,29 @@ class Message:
     )
 
     serial: int
+    """The order among the rank's kept messages; set, like `taken`, when it is kept."""
     taken: bool
+    """Whether it has been taken."""
 
     def __init__(
         self,
-        arrival_ps: int,
-        cid: int,
-        source: int,
-        tag: int,
-        data: bytes,
-        size_bytes: int,
-        kind: int,
-        overhead_ps: int,
-        to: int,
-        origin: int,
+        arrival_ps: int,  # when all of it has arrived
+        cid: int,  # the context: the communicator, and whether it is for collectives
+        source: int,  # as the receiver matches it: a rank in the communicator
+        tag: int,  # as the receiver matches it
+        data: bytes,  # packed
+        size_bytes: int,  # the size of the data, even before they arrive
+        kind: int,  # EAGER, SYNCHRONOUS, RENDEZVOUS or CONTROL
+        overhead_ps: int,  # the receiver's
+        to: int,  # a world rank
+        origin: int,  # a world rank
+        # The sender's number of the operation, if it needs a reply; else, for a message of the program, the offset in
+        # the code `note` that sent it.
         ticket: int,
+        # A checksum of the data, for the digest; 0 for pickled objects, whose bytes may depend on the hash seed.
         check: int,
+        # For a collective, its description, to detect ranks in different ones; for a control message, its content; for
+        # a message of the program, the code that sent it, or its source location (see `call_sites`).
         note: Any,
     ) -> None:
         self.cid = cid
@@ -141,30 +118,16 @@ class Message:
 
 
 class Operation:
-    """An action that completes at a virtual time, and that fibers may wait for.
-
-    Attributes
-    ----------
-    done : bool
-        Set by the simulator at the time of completion, never earlier.
-    time_ps : int
-        That time.
-    overhead_ps : int
-        The CPU time of its completion.
-    waiter : Waiter or None
-        The object to ``resume()``.
-    error : Exception or None
-        Why it could not complete; raised where the program completes it.
-    """
+    """An action that completes at a virtual time, and that fibers may wait for."""
 
     __slots__ = ("done", "error", "overhead_ps", "time_ps", "waiter")
 
     def __init__(self) -> None:
-        self.done = False
-        self.time_ps = 0
-        self.overhead_ps = 0
-        self.waiter: Waiter | None = None
-        self.error: BaseException | None = None
+        self.done = False  # set by the simulator at the time of completion, never earlier
+        self.time_ps = 0  # the time of completion
+        self.overhead_ps = 0  # the CPU time of its completion
+        self.waiter: Waiter | None = None  # the object to ``resume()``
+        self.error: BaseException | None = None  # why it could not complete; raised where the program completes it
 
     def describe(self) -> str:
         """Return one line for the deadlock report."""
@@ -184,23 +147,7 @@ class Operation:
 
 
 class Receive(Operation):
-    """A receive: posted, or matched and waiting for its data.
-
-    Attributes
-    ----------
-    cid : int
-        The context that it receives on.
-    post_ps : int
-        When it was posted.
-    serial : int
-        Its order among the rank's posted receives.
-    message : Message or None
-        The matched message.
-    cancelled : bool
-        Whether it was cancelled.
-    detached : callable or None
-        Called with the message if the request was freed (MPI_Request_free).
-    """
+    """A receive: posted, or matched and waiting for its data."""
 
     __slots__ = (
         "cancelled",
@@ -221,15 +168,15 @@ class Receive(Operation):
     ) -> None:
         # Not `super().__init__`: a receive is posted for nearly every message.
         self.done = self.cancelled = False
-        self.time_ps = self.overhead_ps = self.serial = 0
+        self.time_ps = self.overhead_ps = self.serial = 0  # `serial`: its order among the rank's posted receives
         self.waiter = self.error = None
-        self.message: Message | None = None
-        self.detached: Any = None
+        self.message: Message | None = None  # the matched one
+        self.detached: Any = None  # called with the message if the request was freed (MPI_Request_free)
         self.comm = comm
-        self.cid = cid
+        self.cid = cid  # the context that it receives on
         self.source = source
         self.tag = tag
-        self.post_ps = post_ps
+        self.post_ps = post_ps  # when it was posted
         self.name = name
         self.note = note
 

@@ -13,22 +13,17 @@ if TYPE_CHECKING:
 
 
 class ControlHandler(NamedTuple):
-    """The handler of one kind of control messages in the MPI library.
-
-    Attributes
-    ----------
-    name : str
-        Its name in traces.
-    take : callable
-        Called with the receiving rank, and the message.
-    bounced : callable or None
-        Called with the sender, the number of a failed rank, and the content of the message that reached it; None: the
-        sender need not know.
-    """
+    """The handler of one kind of control messages in the MPI library."""
 
     name: str
+    """Its name in traces."""
     take: Callable[[Rank, Message], None]
+    """Called with the receiving rank, and the message."""
     bounced: Callable[[Rank, int, Any], None] | None = None
+    """Called with the sender, the number of a failed rank, and the content of the message that reached it.
+
+    None: the sender need not know.
+    """
 
 
 class LibraryPart:
@@ -54,25 +49,18 @@ class Waiter(Protocol):
 
 
 class Endpoint(Protocol):
-    """One rank's side of a communicator, as needed for messages.
-
-    Attributes
-    ----------
-    box : Mailbox
-        The rank's mailbox.
-    fabric : Fabric
-        The transport of its messages.
-    cid, me : int
-        The context's number, and the rank in it.
-    remote, peer_ranks : sequence of int
-        The world ranks of ranks in calls; `peer_ranks` is the faster one.
-    """
+    """One rank's side of a communicator, as needed for messages."""
 
     box: Any
+    """The rank's `Mailbox`."""
     fabric: Any
+    """The `Fabric` that transports its messages."""
     cid: int
+    """The context's number."""
     me: int
+    """The rank in the context."""
     remote: Sequence[int]
+    """The world ranks of ranks in calls; `peer_ranks` is the faster one."""
     peer_ranks: Sequence[int]
 
     @property

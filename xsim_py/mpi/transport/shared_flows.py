@@ -21,14 +21,7 @@ if TYPE_CHECKING:
 class SharedFlows(SharedLinks):
     """The links between the nodes of a machine, shared by messages max-min fairly.
 
-    Parameters
-    ----------
-    machine : Machine
-        The placement of ranks, and the routes between nodes.
-    network : Network
-        The costs of messages.
-    account : FairContention
-        The rates of messages.
+    `account` is a `FairContention`: the rates of messages. For the others see `SharedLinks`.
     """
 
     def __init__(self, machine: Any, network: Any, account: Any) -> None:

@@ -29,19 +29,8 @@ ROUTES_KEPT = 1 << 16  # some 20 MB; programs repeat the same routes, and findin
 class SharedLinks:
     """The links between the nodes of a machine, for messages between ranks.
 
-    Parameters
-    ----------
-    machine : Machine
-        The placement of ranks, and the routes between nodes.
-    network : Network
-        The costs of messages.
-    account : LinkContention
-        The occupation of links over time.
-
-    Attributes
-    ----------
-    fifo : bool
-        Whether messages use a link one after the other, as in the account.
+    `machine` is a `Machine`: the placement of ranks, and the routes between nodes. `network` is a `Network`: the costs
+    of messages. `account` is a `LinkContention`: the occupation of links over time.
     """
 
     def __init__(self, machine: Any, network: Any, account: Any) -> None:
@@ -50,7 +39,7 @@ class SharedLinks:
         self._links = lru_cache(ROUTES_KEPT)(machine.shared_route)
         self._across, self._within = machine.shares
         self._account = account
-        self.fifo = account.fifo
+        self.fifo = account.fifo  # whether messages use a link one after the other, as in the account
         self._overtaking = not (account.fifo and network.in_order)
         self._streams: dict[tuple[int, int, int, int], deque[Message]] = {}
         self._due_ps = LastArrivals()
@@ -74,16 +63,9 @@ class SharedLinks:
     def enter(self, time_ps: int, key: int, ends: tuple[int, int, int], message: Message | None) -> None:
         """Inject a message into the network.
 
-        Parameters
-        ----------
-        time_ps
-            When its injection begins.
-        key
-            The event key of its arrival.
-        ends
-            The sending rank, the receiving rank, and the size in bytes.
-        message
-            None except in the receiver's shard; other shards follow it for the links that it uses.
+        Its injection begins at `time_ps`, and `key` is the event key of its arrival. `ends` are the sending rank, the
+        receiving rank, and the size in bytes. `message` is None except in the receiver's shard; other shards follow it
+        for the links that it uses.
         """
         if self._overtaking and message is not None:
             self._queue(message)

@@ -26,16 +26,13 @@ def stream_of(message: Message) -> tuple[int, int, int, int] | None:
 
 
 class LastArrivals(dict[tuple[int, int, int, int], int]):
-    """The arrival time in ps of each stream's last message.
-
-    Attributes
-    ----------
-    limit : int
-        The number of streams from which on a caller should `prune`. It grows with the messages in flight, so that
-        pruning costs a constant time per message, whatever their number.
-    """
+    """The arrival time in ps of each stream's last message."""
 
     limit = _FEW
+    """The number of streams from which on a caller should `prune`.
+
+    It grows with the messages in flight, so that pruning costs a constant time per message, whatever their number.
+    """
 
     def prune(self, now_ps: int) -> None:
         """Drop the streams with no message in flight."""

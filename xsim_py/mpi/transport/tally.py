@@ -41,30 +41,18 @@ class Sends(Protocol):
 
 
 class Tally:
-    """The counts of the sends of a block of ranks.
-
-    Parameters
-    ----------
-    block : range
-        The sending world ranks.
-    pairs : bool
-        Whether to count per pair of ranks and size class, too.
-
-    Attributes
-    ----------
-    log : list of int
-        For each send its origin, its destination and its size in bytes; call `add_up` when it gets long.
-    waited_ps : list of int
-        The time that each rank has waited for messages. Not an array, which creates an integer for each access.
-    """
+    """The counts of the sends of a block of ranks."""
 
     def __init__(self, block: range, *, pairs: bool) -> None:
+        # For each send its origin, its destination and its size in bytes; call `add_up` when it gets long.
         self.log: list[int] = []
+        # The time that each rank has waited for messages. Not an array, which creates an integer for each access.
         self.waited_ps = [0] * len(block)
-        self._block = block
+        self._block = block  # the sending world ranks
         self._later: list[int] = []
         self._messages: NDArray[np.int64] = np.zeros(len(block), np.int64)
         self._bytes: NDArray[np.int64] = np.zeros(len(block), np.int64)
+        # Per pair of ranks and size class; None: not counted.
         self._pairs: list[tuple[Numbers, Numbers, Numbers]] | None = [] if pairs else None
         self._often: dict[Any, int] = {}
 
