@@ -7,6 +7,7 @@ part by its class (`Fabric.part`).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from .failures.revocation import Revocation
 from .failures.settings import DETECTORS
 from .ftco.driver import Ftco
 from .ftco.operations import ALGORITHMS
-from .transport.fabric import Fabric
+from .transport.fabric import Carrier, Fabric
 from .transport.tracing import TracingFabric
 
 if TYPE_CHECKING:
@@ -57,8 +58,9 @@ def make_library(
     """Make the MPI library of the ranks of a shard."""
     account = network.contention()
     links = None if account is None else _shared(settings.machine, network, account)
-    kind = _kind_of_fabric(network, traced, schedule, noise, failures, settings.seed)
-    fabric: Fabric = kind(shard, network, links, settings)
+    fabric = _fabric_class(traced, schedule)(shard, network, links, settings)
+    for carrier in _carriers(network, noise, failures, settings.seed):
+        fabric.use(carrier)
     fabric.connect()
     if observer is not None:
         from .transport.observed import add_observer
@@ -96,38 +98,30 @@ def _shared(machine: Any, network: Any, account: Any) -> SharedLinks:
     return SharedFlows(machine, network, account)
 
 
-def _kind_of_fabric(
-    network: Any,
-    traced: bool,
-    schedule: MatchSchedule | None,
-    noise: NoiseModel | None,
-    failures: FailureModel | None,
-    seed: int,
-) -> Any:
-    """Return a factory of the fabric of a run, with few imports for the usual kinds."""
-    kind: Any = TracingFabric if traced else Fabric
-    more: dict[str, Any] = {}
-    if schedule is not None:
-        from .transport.choosing import ChoosingFabric, TracedChoosingFabric
+def _fabric_class(traced: bool, schedule: MatchSchedule | None) -> Callable[..., Fabric]:
+    """Return the class of the fabric of a run, with its choices if it follows some."""
+    if schedule is None:
+        return TracingFabric if traced else Fabric
+    from .transport.choosing import ChoosingFabric, TracedChoosingFabric
 
-        kind = TracedChoosingFabric if traced else ChoosingFabric
-        more["schedule"] = schedule
-    if not network.in_order:
-        from .transport.ordered import ordered
+    return partial(TracedChoosingFabric if traced else ChoosingFabric, schedule=schedule)
 
-        kind = ordered(kind)
-    if noise is not None:
-        from .transport.noisy import noisy
 
-        kind = noisy(kind)
-        more["noise"] = noise
+def _carriers(network: Any, noise: NoiseModel | None, failures: FailureModel | None, seed: int) -> Iterator[Carrier]:
+    """Yield the carriers of a run, in the order in which messages pass them; most runs have none."""
     if failures is not None and failures.flips_data:
-        from .transport.flipping import flipping
+        from .transport.flipping import BitFlips
 
-        kind = flipping(kind)
-        more["seed"] = seed
+        yield BitFlips(seed)
+    if noise is not None:
+        from .transport.noisy import Jitter
+
+        yield Jitter(noise)
+    if not network.in_order:
+        from .transport.ordered import SendOrder
+
+        yield SendOrder()
     if failures is not None and failures.hangs:
-        from .transport.hanging import hanging
+        from .transport.hanging import Hangs
 
-        kind = hanging(kind)
-    return partial(kind, **more)
+        yield Hangs()

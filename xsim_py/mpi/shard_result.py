@@ -247,8 +247,8 @@ def collect(shard: Shard, program: Program, fabric: Fabric) -> ShardResult:
     part.trace = _recorded(shard, fabric)
     part.choices = fabric.choices()
     part.polls = any(rank.mpi is not None and rank.mpi.polls is not None for rank in ranks)
-    part.flips = fabric.flipped()
-    part.hangs = fabric.hung()
+    part.flips = [each for carrier in fabric.carriers for each in carrier.flipped]
+    part.hangs = [each for carrier in fabric.carriers for each in carrier.hung]
     if fabric.settings.counts_memory:
         part.peak_bytes = _peak_bytes(ranks)
     part.clock_waits = [entry for rank in ranks if rank.reads is not None for entry in _clock_waits(rank, program)]

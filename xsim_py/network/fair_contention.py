@@ -16,36 +16,16 @@ its last byte here, not before its first. This shifts flows in time only, and ar
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xsim_py.config import NetworkSpec
 from xsim_py.network.flows import FairFlows
-from xsim_py.network.link import Cost, Link, least_ps_per_byte
+from xsim_py.network.link import Link, least_ps_per_byte
 
 if TYPE_CHECKING:
     from xsim_py.network.network import Distances
-
-
-class SharingLink(Link):
-    """The costs of messages that share the injection port of their sender and wait for the gap only."""
-
-    __slots__ = ()
-
-    def computed(self, size_bytes: int) -> Cost:
-        """Return the cost of a message of that size."""
-        cost = super().computed(size_bytes)
-        cost.busy_ps = self._parameters[bisect_right(self._from_bytes, size_bytes) - 1].gap_ps
-        return cost
-
-
-@cache
-def sharing_link(kind: type[Link]) -> type[Link]:
-    """Return a subclass of a cost class whose messages share the injection port of their sender."""
-    return type(f"Sharing{kind.__name__}", (SharingLink, kind), {"__slots__": ()})
 
 
 class FlowRoute(NamedTuple):

@@ -6,7 +6,7 @@ See `link` for the closed form, and `network` for the interface of a model.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,7 +25,7 @@ _MOST_PAIRS: Final = 1 << 16  # 8 MB; computing the distance of two tree nodes t
 class LayeredNetwork(Network):
     """The costs of messages between the ranks of a machine."""
 
-    link_class = Link
+    link_class: Callable[..., Link] = Link
     """The class that computes the costs; subclasses may replace it."""
 
     def __init__(self, spec: MachineSpec, *, places: Places) -> None:
@@ -77,9 +77,14 @@ class LayeredNetwork(Network):
 
     def _share_interfaces(self) -> None:
         """Make messages share the injection port of their sender instead of waiting for it."""
-        from xsim_py.network.fair_contention import sharing_link  # few machines have any
+        kind = self.link_class
 
-        self.link_class = sharing_link(self.link_class)
+        def sharing(*args: Any, **named: Any) -> Link:
+            link = kind(*args, **named)
+            link.shares_port = True
+            return link
+
+        self.link_class = sharing
         self._unshared_by_name.clear()
 
     def _set_codes(self) -> None:

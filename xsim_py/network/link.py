@@ -81,6 +81,7 @@ class Link:
         "hops",
         "latency_ps",
         "layer",
+        "shares_port",
     )
 
     def __init__(
@@ -90,6 +91,8 @@ class Link:
         self.hops = hops
         # The costs computed so far, by size; the hot path reads ``link.cache.get(n) or link.cost(n)``.
         self.cache: dict[int, Cost] = {}
+        # Whether messages share the injection port of their sender, and wait only for the gap; see `fair_contention`.
+        self.shares_port = False
         self._from_bytes, self._parameters = by_size(costs)
         self._slowest = slowest
         self.header_bytes = costs.header_bytes or 0  # of a message on the wire, in addition to its data
@@ -105,8 +108,14 @@ class Link:
         if found is None:
             if len(self.cache) >= _MOST_SIZES:
                 self.cache.clear()
-            found = self.cache[size_bytes] = self.computed(size_bytes)
+            found = self.cache[size_bytes] = self._fresh(size_bytes)
         return found
+
+    def _fresh(self, size_bytes: int) -> Cost:
+        cost = self.computed(size_bytes)
+        if self.shares_port:
+            cost.busy_ps = self._parameters[bisect_right(self._from_bytes, size_bytes) - 1].gap_ps
+        return cost
 
     def computed(self, size_bytes: int) -> Cost:
         """Compute the cost of a message of that size; other models override this.
@@ -146,7 +155,7 @@ class Link:
     @property
     def in_order(self) -> bool:
         """True if messages between two ranks arrive in order by themselves: similar times suffice."""
-        costs = [self.computed(size_bytes) for size_bytes in self._breakpoints()]
+        costs = [self._fresh(size_bytes) for size_bytes in self._breakpoints()]
         most_ps = max(cost.wire_ps + cost.latency_ps - cost.busy_ps for cost in costs)
         return most_ps <= self.least_ps
 

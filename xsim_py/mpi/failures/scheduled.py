@@ -23,8 +23,8 @@ def prepare(fabric: Fabric, schedule: Schedule, failing_inside_calls: Collection
     """
     schedule_failures(fabric, schedule.timed)
     allow_later_failures(fabric, failing_inside_calls)
-    fabric.schedule_flips(schedule.flips)
-    fabric.schedule_hangs(schedule.hangs)
+    for carrier in fabric.carriers:
+        carrier.schedule(schedule)
 
 
 def schedule_failures(fabric: Fabric, failures: Iterable[Any]) -> None:

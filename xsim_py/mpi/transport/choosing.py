@@ -138,14 +138,14 @@ class ChoosingFabric(Fabric):
             self.choosers[number] = Chooser(number, self.schedule.wanted.get(number, ()), self.causes)
         return self.choosers[number]
 
-    def launch(self, rank: Rank, message: Message, start_ps: int, wire_ps: int, latency_ps: int) -> None:
+    def transmit(self, rank: Rank, message: Message, start_ps: int, wire_ps: int, latency_ps: int) -> None:
         """Send an envelope, and record the past of its sender."""
         whole = message.cid != 0 or message.kind == CONTROL
         if self.causes is not None and whole:
             self.causes.record_send(message, rank, of_program=_of_program(message.cid))
         if self.schedule.shake is not None and whole and message.kind != CONTROL:
             latency_ps += self._delay_ps(rank.number, message.to, start_ps + wire_ps + latency_ps)
-        super().launch(rank, message, start_ps, wire_ps, latency_ps)
+        super().transmit(rank, message, start_ps, wire_ps, latency_ps)
 
     def _delay_ps(self, origin: int, to: int, arrival_ps: int) -> int:
         """Return the delay of a message; messages between two ranks stay in order."""

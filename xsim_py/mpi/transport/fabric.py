@@ -39,7 +39,7 @@ from .message import (
 from .tally import Tally
 
 if TYPE_CHECKING:
-    from xsim_py.failure import Flip, Hang
+    from xsim_py.failure import Schedule
     from xsim_py.mpi.settings import Settings
     from xsim_py.network import Cost
     from xsim_py.process.ranks.rank import Rank
@@ -73,6 +73,44 @@ class HotFabric:
         "uniform",
         "waited_ps",
     )
+
+
+class Carrier:
+    """A step on the way of all messages, in runs that need it: jitter, order, bit flips, hangs.
+
+    Carriers act in the order in which a fabric uses them (`Fabric.use`), before its own steps; each begins with the
+    times of the one before. The defaults change nothing.
+    """
+
+    launches = True
+    """Whether it sees messages when they are sent: then none is queued without `Fabric.launch`."""
+
+    def attach(self, fabric: Fabric) -> None:
+        """Join a fabric that is not connected yet."""
+        self.fabric = fabric
+        self.flipped: list[FlippedData] = []
+        self.hung: list[HungProcess] = []
+
+    def schedule(self, schedule: Schedule) -> None:
+        """Schedule its failures of one start of the job; called before any rank runs."""
+
+    def launch(
+        self, rank: Rank, message: Message, start_ps: int, wire_ps: int, latency_ps: int
+    ) -> tuple[int, int, int]:
+        """Return when an envelope leaves, and its time on the wire and latency."""
+        return start_ps, wire_ps, latency_ps
+
+    def answer(self, rank: Rank, message: Message, when_ps: int) -> int:
+        """Return when a reply without data leaves."""
+        return when_ps
+
+    def events(self, handlers: dict[str, Callable[[Any], None]]) -> dict[str, Callable[[Any], None]]:
+        """Return the handlers of events that other shards may send, by name."""
+        return handlers
+
+    def defers(self, rank: Rank, handler: Callable[[Any], object], argument: Any) -> bool:
+        """Return True if it calls ``handler(argument)`` later, or never."""
+        return False
 
 
 class Fabric(HotFabric):
@@ -120,7 +158,24 @@ class Fabric(HotFabric):
         self.on_hang: Callable[[Rank, int, str], bool] = _not_detected
         self.parts: dict[type, Any] = {}  # the parts of the library built on this transport, by class; see `part`
         self.control: dict[int, ControlHandler] = {}  # the handlers of control messages, by tag
-        self.deliver = self._deliver  # one bound method for all messages
+        self.carriers: tuple[Carrier, ...] = ()
+        # One bound method for all messages; a carrier replaces it.
+        self.deliver = self._deliver
+        self.launch = self.transmit
+        self.control_ready = self._control_ready
+
+    def use(self, carrier: Carrier) -> None:
+        """Let messages pass a carrier after those used before; before `connect`."""
+        self.carriers += (carrier,)
+        if carrier.launches:
+            self.inline_end = -1
+            self.launch = self._launch_by_carriers
+        carrier.attach(self)
+
+    def _launch_by_carriers(self, rank: Rank, message: Message, start_ps: int, wire_ps: int, latency_ps: int) -> None:
+        for carrier in self.carriers:
+            start_ps, wire_ps, latency_ps = carrier.launch(rank, message, start_ps, wire_ps, latency_ps)
+        self.transmit(rank, message, start_ps, wire_ps, latency_ps)
 
     def connect(self) -> None:
         """Register with the shard for messages of other shards and for begins and ends of threads."""
@@ -128,7 +183,10 @@ class Fabric(HotFabric):
         shard.fabric = self
         shard.take_row = self.arrive
         shard.on_thread = _thread_changed
-        shard.handlers.update(self.events())
+        handlers = self.events()
+        for carrier in self.carriers:
+            handlers = carrier.events(handlers)
+        shard.handlers.update(handlers)
         if self.links is not None:
             self.links.connect(shard, self.deliver)
 
@@ -165,7 +223,7 @@ class Fabric(HotFabric):
 
     # ------------------------------------------------------------------------------------------ outgoing
 
-    def launch(self, rank: Rank, message: Message, start_ps: int, wire_ps: int, latency_ps: int) -> None:
+    def transmit(self, rank: Rank, message: Message, start_ps: int, wire_ps: int, latency_ps: int) -> None:
         """Send an envelope at `start_ps`; it arrives after its time on the wire and the latency."""
         rank.key = key = rank.key + 1
         if self.links is not None and self.links.between(rank.number, message.to):
@@ -219,9 +277,9 @@ class Fabric(HotFabric):
         rank.mpi.background += 1
         if at_ps > self.kernel.now_ps:
             rank.key += 1
-            self.kernel.post(at_ps, rank.key, self._control_ready, (rank, message, at_ps, cost))
+            self.kernel.post(at_ps, rank.key, self.control_ready, (rank, message, at_ps, cost))
         else:
-            self._control_ready((rank, message, at_ps, cost))
+            self.control_ready((rank, message, at_ps, cost))
         return at_ps
 
     def _control_ready(self, entry: tuple[Rank, Message, int, Cost]) -> None:
@@ -244,6 +302,8 @@ class Fabric(HotFabric):
     def answer(self, rank: Rank, message: Message, handler: str, when_ps: int) -> None:
         """Send a reply without data (CTS, ACK) to the sender of `message`."""
         latency_ps = self.link(rank.number, message.origin).latency_ps
+        for carrier in self.carriers:
+            when_ps = carrier.answer(rank, message, when_ps)
         rank.key += 1
         self.shard.post_to(message.origin, when_ps + latency_ps, rank.key, handler, (message.origin, message.ticket))
 
@@ -307,25 +367,14 @@ class Fabric(HotFabric):
         """Return the nondeterministic choices of the ranks; empty without a schedule."""
         return []
 
-    def schedule_flips(self, flips: Iterable[Flip]) -> None:
-        """Schedule bit flips of messages and arrays; only `flipping` fabrics have any."""
-
-    def schedule_hangs(self, hangs: Iterable[Hang]) -> None:
-        """Schedule hangs of processes; only `hanging` fabrics have any."""
-
-    def hung(self) -> list[HungProcess]:
-        """Return the processes that have hung; empty without transient failures."""
-        return []
-
-    def flipped(self) -> list[FlippedData]:
-        """Return the flipped bits of messages and arrays; empty without soft errors."""
-        return []
-
     def defer_for(self, rank: Rank, handler: Callable[[Any], object], argument: Any) -> bool:
         """Return True if library work on a rank is deferred, until no call of it waits.
 
         See `Deferral`. An event handler asks before it changes a rank's NIC, keys or operations.
         """
+        for carrier in self.carriers:
+            if carrier.defers(rank, handler, argument):
+                return True
         return self.instances is not None and self.instances.defer_for(rank, handler, argument)
 
     def take_control(self, message: Message) -> None:

@@ -1,14 +1,13 @@
-"""Fabrics of networks on which a message could overtake an earlier one.
+"""Networks on which a message could overtake an earlier one.
 
 A message that would arrive before its predecessor in a stream (see `streams`) arrives with it.
 """
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .fabric import Fabric
+from .fabric import Carrier, Fabric
 from .streams import LastArrivals, stream_of
 
 if TYPE_CHECKING:
@@ -17,18 +16,19 @@ if TYPE_CHECKING:
     from .message import Message
 
 
-class OrderedFabric(Fabric):
-    """A fabric whose messages arrive in the order in which they were sent."""
+class SendOrder(Carrier):
+    """Lets messages arrive in the order in which they were sent."""
 
-    in_order = False
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.inline_end = -1
+    def attach(self, fabric: Fabric) -> None:
+        """Join a fabric that is not connected yet."""
+        super().attach(fabric)
+        fabric.in_order = False
         self._due = LastArrivals()
 
-    def launch(self, rank: Rank, message: Message, start_ps: int, wire_ps: int, latency_ps: int) -> None:
-        """Send an envelope; it arrives no sooner than those before it."""
+    def launch(
+        self, rank: Rank, message: Message, start_ps: int, wire_ps: int, latency_ps: int
+    ) -> tuple[int, int, int]:
+        """Delay an envelope until those before it have arrived."""
         if stream := stream_of(message):
             arrival = start_ps + wire_ps + latency_ps
             due = self._due.get(stream, 0)
@@ -37,11 +37,5 @@ class OrderedFabric(Fabric):
             else:
                 self._due[stream] = arrival
                 if len(self._due) > self._due.limit:
-                    self._due.prune(self.kernel.now_ps)
-        super().launch(rank, message, start_ps, wire_ps, latency_ps)
-
-
-@cache
-def ordered(kind: type[Fabric]) -> type[OrderedFabric]:
-    """Return a subclass of a fabric class that keeps messages in order."""
-    return type(f"Ordered{kind.__name__}", (OrderedFabric, kind), {})
+                    self._due.prune(self.fabric.kernel.now_ps)
+        return start_ps, wire_ps, latency_ps

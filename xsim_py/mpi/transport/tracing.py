@@ -105,14 +105,14 @@ class TracingFabric(Fabric):
         """Return the handlers of message events, including messages with their numbers."""
         return {**super().events(), "traced": self._from_other_shard}
 
-    def launch(self, rank: Rank, message: Message, start_ps: int, wire_ps: int, latency_ps: int) -> None:
+    def transmit(self, rank: Rank, message: Message, start_ps: int, wire_ps: int, latency_ps: int) -> None:
         """Send an envelope, and record that."""
         if not _is_whole(message):
-            super().launch(rank, message, start_ps, wire_ps, latency_ps)
+            super().transmit(rank, message, start_ps, wire_ps, latency_ps)
             return
         shared = self.links is not None and self.links.between(rank.number, message.to)
         if shared or self.shard.local(message.to):
-            super().launch(rank, message, start_ps, wire_ps, latency_ps)
+            super().transmit(rank, message, start_ps, wire_ps, latency_ps)
             if not shared:
                 self._numbers[message] = rank.key
         else:
