@@ -49,8 +49,8 @@ def run(noise: bool, overtaking: bool, links: bool, flips: bool, hangs: bool, tr
         set={"mpi.detector.timeout": "50us"}, fail=FLIPS * flips + HANGS * hangs, ft=True, trace=trace, shards=shards,
         stdout=(out := io.StringIO()), stderr=io.StringIO(),
     )  # fmt: skip
-    assert result.ended == "finished", result.report
-    return result.digest, out.getvalue()
+    assert result.ended in ("finished", "stalled"), result.report  # survivors of a hang may be at different steps
+    return result.ended, result.digest, out.getvalue()
 
 
 @pytest.mark.parametrize("kinds", COMBINATIONS if CAMPAIGN else COMBINATIONS[::3], ids=str)
