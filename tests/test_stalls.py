@@ -15,6 +15,8 @@ from tests.cases import ROOT
 from tests.doc_blocks import blocks
 from tests.process.launch import PRELUDE, Launched, launch, simulated, write
 from tests.real_mpi import ENVIRONMENT, MPIEXEC
+from xsim_py import simulate
+from xsim_py.mpi4py import p2p
 
 SHARDS = pytest.mark.parametrize("shards", [1, 2, 3])
 
@@ -179,6 +181,15 @@ def test_a_message_with_another_tag_is_named_with_the_line_of_its_send(tmp_path:
         "\n1 message was sent but never received: rank 1 to rank 0, tag 4, 15 bytes, sent at prog.py:5"
     )
     assert "a message from rank 1, tag 3; but here is one from rank 1, tag 4, sent at prog.py:5\n" in report
+
+
+def test_a_function_more_between_a_call_and_the_transport_changes_no_report(monkeypatch: pytest.MonkeyPatch):
+    send = p2p._send
+    monkeypatch.setattr(p2p, "_send", lambda *words: (lambda: send(*words))())
+    program = "from mpi4py import MPI\ncomm = MPI.COMM_WORLD\ncomm.send(b'', 0, 4) if comm.rank else comm.recv(tag=3)"
+    for tools in ({}, {"trace": True}, {"check": True}, {"fail": ["rank=1 before its 99th send"], "ft": True}):
+        result = simulate(program, kind="code", ranks=2, **tools)
+        assert "tag 4, sent at <string>:3\n" in result.report, tools
 
 
 @pytest.mark.parametrize(("shards", "compute"), [(1, "none"), (2, "none"), (1, "measured")])

@@ -295,7 +295,7 @@ def create_intercomm(
     if comm.me == local_leader:
         assert peer is not None
         mine = struct.pack(f"<{len(comm.ranks) + 2}q", comm.cid, child, *comm.ranks)
-        send = start_send(peer, remote_leader, tag, mine, peer.cid, STANDARD_MODE, name, False, 0)
+        send = start_send(peer, remote_leader, tag, mine, peer.cid, STANDARD_MODE, name, False, None)
         theirs = receive(peer, remote_leader, tag, peer.cid, name).data
         if send is not None:
             wait(send)

@@ -80,7 +80,7 @@ class Outgoing(Operation):
         self.ready[partition] = True
         data = _HEADER.pack(partition, stream.partitions) + stream.buffer.pack_part(partition)
         send = start_send(
-            stream.comm, stream.peer, stream.tag, data, stream.cid, STANDARD_MODE, "Prequest.Pready", True, 0
+            stream.comm, stream.peer, stream.tag, data, stream.cid, STANDARD_MODE, "Prequest.Pready", True, None
         )
         if send is None:
             self._departed(None)

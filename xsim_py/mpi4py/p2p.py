@@ -6,6 +6,7 @@ and again when the message is received, so two ranks never share an object.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -15,7 +16,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.calls import begin, refused
 from xsim_py.mpi.comm import Communicator
-from xsim_py.mpi.transport.call_sites import Place, blame_sender, here
+from xsim_py.mpi.transport.call_sites import blame_sender, here
 from xsim_py.mpi.transport.message import Message as Envelope
 from xsim_py.mpi.transport.message import Operation
 from xsim_py.mpi.transport.p2p import BUFFERED_MODE, STANDARD_MODE, SYNC_MODE, receive, start_receive, start_send, wait
@@ -36,6 +37,9 @@ from .status import Status
 __all__ = ["PointToPoint"]
 
 ANY_SOURCE, ANY_TAG, PROC_NULL = c.ANY_SOURCE, c.ANY_TAG, c.PROC_NULL
+_frame = sys._getframe
+CALLER = 1
+"""The frame that calls a method, taken in the method itself: no function that it calls changes that."""
 _ONE_DIGIT = 2**30 - 1
 """Python compares integers up to this ten times as fast."""
 
@@ -49,34 +53,34 @@ class PointToPoint(CommHandle):
 
     def Send(self, buf: Any, dest: int, tag: int = 0) -> None:
         data = packed(buf) if dest != PROC_NULL else b""
-        _send(self._comm(), data, dest, tag, STANDARD_MODE, "Comm.Send", True)
+        _send(self._comm(), data, dest, tag, STANDARD_MODE, "Comm.Send", True, _frame(CALLER))
 
     def Ssend(self, buf: Any, dest: int, tag: int = 0) -> None:
-        _send(self._comm(), _bytes_of(buf, dest), dest, tag, SYNC_MODE, "Comm.Ssend", True)
+        _send(self._comm(), _bytes_of(buf, dest), dest, tag, SYNC_MODE, "Comm.Ssend", True, _frame(CALLER))
 
     def Rsend(self, buf: Any, dest: int, tag: int = 0) -> None:
-        _send(self._comm(), _bytes_of(buf, dest), dest, tag, STANDARD_MODE, "Comm.Rsend", True)
+        _send(self._comm(), _bytes_of(buf, dest), dest, tag, STANDARD_MODE, "Comm.Rsend", True, _frame(CALLER))
 
     def Bsend(self, buf: Any, dest: int, tag: int = 0) -> None:
         comm = self._comm()
         data = _bytes_of(buf, dest)
         reserve_space(comm, dest, len(data))
-        _send(comm, data, dest, tag, BUFFERED_MODE, "Comm.Bsend", True)
+        _send(comm, data, dest, tag, BUFFERED_MODE, "Comm.Bsend", True, _frame(CALLER))
 
     def Isend(self, buf: Any, dest: int, tag: int = 0) -> Request:
-        return _isend(self._comm(), _bytes_of(buf, dest), dest, tag, STANDARD_MODE, "Comm.Isend", True)
+        return _isend(self._comm(), _bytes_of(buf, dest), dest, tag, STANDARD_MODE, "Comm.Isend", True, _frame(CALLER))
 
     def Issend(self, buf: Any, dest: int, tag: int = 0) -> Request:
-        return _isend(self._comm(), _bytes_of(buf, dest), dest, tag, SYNC_MODE, "Comm.Issend", True)
+        return _isend(self._comm(), _bytes_of(buf, dest), dest, tag, SYNC_MODE, "Comm.Issend", True, _frame(CALLER))
 
     def Irsend(self, buf: Any, dest: int, tag: int = 0) -> Request:
-        return _isend(self._comm(), _bytes_of(buf, dest), dest, tag, STANDARD_MODE, "Comm.Irsend", True)
+        return _isend(self._comm(), _bytes_of(buf, dest), dest, tag, STANDARD_MODE, "Comm.Irsend", True, _frame(CALLER))
 
     def Ibsend(self, buf: Any, dest: int, tag: int = 0) -> Request:
         comm = self._comm()
         data = _bytes_of(buf, dest)
         reserve_space(comm, dest, len(data))
-        return _isend(comm, data, dest, tag, BUFFERED_MODE, "Comm.Ibsend", True)
+        return _isend(comm, data, dest, tag, BUFFERED_MODE, "Comm.Ibsend", True, _frame(CALLER))
 
     def Recv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> None:
         comm = self._comm()
@@ -126,10 +130,22 @@ class PointToPoint(CommHandle):
         plain = 0 <= sendtag | recvtag <= _ONE_DIGIT or (recvtag == ANY_TAG and 0 <= sendtag <= _ONE_DIGIT)
         if not (plain and 0 <= dest < size and 0 <= source < size):
             target = _target_of(recvbuf, source)
-            _sendrecv(comm, data, dest, sendtag, target.unpack, source, recvtag, status, "Comm.Sendrecv", True)
+            _sendrecv(
+                comm,
+                data,
+                dest,
+                sendtag,
+                target.unpack,
+                source,
+                recvtag,
+                status,
+                "Comm.Sendrecv",
+                True,
+                _frame(CALLER),
+            )
             return
         # Hot path: what `_sendrecv` does with plain arguments, with fewer frames on the stack while it waits.
-        send = start_send(comm, dest, sendtag, data, comm.cid, STANDARD_MODE, "Comm.Sendrecv", True, 2)
+        send = start_send(comm, dest, sendtag, data, comm.cid, STANDARD_MODE, "Comm.Sendrecv", True, _frame(CALLER))
         message = receive(comm, source, recvtag, comm.cid, "Comm.Sendrecv")
         if send is not None:
             comm.box.used = None  # the message is used after this wait
@@ -155,7 +171,19 @@ class PointToPoint(CommHandle):
         comm = self._comm()
         data = _bytes_of(buf, dest)
         target = _target_of(buf, source)
-        _sendrecv(comm, data, dest, sendtag, target.unpack, source, recvtag, status, "Comm.Sendrecv_replace", True)
+        _sendrecv(
+            comm,
+            data,
+            dest,
+            sendtag,
+            target.unpack,
+            source,
+            recvtag,
+            status,
+            "Comm.Sendrecv_replace",
+            True,
+            _frame(CALLER),
+        )
 
     def Isendrecv(
         self,
@@ -167,22 +195,22 @@ class PointToPoint(CommHandle):
         recvtag: int = ANY_TAG,
     ) -> Request:
         data, target = _bytes_of(sendbuf, dest), _target_of(recvbuf, source)
-        return self._isendrecv(data, dest, sendtag, target, source, recvtag, "Comm.Isendrecv")
+        return self._isendrecv(data, dest, sendtag, target, source, recvtag, "Comm.Isendrecv", _frame(CALLER))
 
     def Isendrecv_replace(
         self, buf: Any, dest: int, sendtag: int = 0, source: int = ANY_SOURCE, recvtag: int = ANY_TAG
     ) -> Request:
         data, target = _bytes_of(buf, dest), _target_of(buf, source)
-        return self._isendrecv(data, dest, sendtag, target, source, recvtag, "Comm.Isendrecv_replace")
+        return self._isendrecv(data, dest, sendtag, target, source, recvtag, "Comm.Isendrecv_replace", _frame(CALLER))
 
     def _isendrecv(
-        self, data: bytes, dest: int, sendtag: int, target: Any, source: int, recvtag: int, name: str
+        self, data: bytes, dest: int, sendtag: int, target: Any, source: int, recvtag: int, name: str, about: Any
     ) -> Request:
         comm = self._comm()
         dest, sendtag, source, recvtag = map(integer, (dest, sendtag, source, recvtag))
         _valid_dest(comm, dest, sendtag, waits=False)
         if not valid_source(comm, source, recvtag, waits=False):
-            request = _isend(comm, data, dest, sendtag, STANDARD_MODE, name, True, 4)
+            request = _isend(comm, data, dest, sendtag, STANDARD_MODE, name, True, about)
             request._task().null_source = True
             return request
         body = partial(_exchange, comm, data, dest, sendtag, source, recvtag, name, True, here())
@@ -191,28 +219,28 @@ class PointToPoint(CommHandle):
     # -------------------------------------------------------------------------------------------- lower case
 
     def send(self, obj: Any, dest: int, tag: int = 0) -> None:
-        _send(self._comm(), _dumps(obj, dest), dest, tag, STANDARD_MODE, "Comm.send", False)
+        _send(self._comm(), _dumps(obj, dest), dest, tag, STANDARD_MODE, "Comm.send", False, _frame(CALLER))
 
     def ssend(self, obj: Any, dest: int, tag: int = 0) -> None:
-        _send(self._comm(), _dumps(obj, dest), dest, tag, SYNC_MODE, "Comm.ssend", False)
+        _send(self._comm(), _dumps(obj, dest), dest, tag, SYNC_MODE, "Comm.ssend", False, _frame(CALLER))
 
     def bsend(self, obj: Any, dest: int, tag: int = 0) -> None:
         comm = self._comm()
         data = _dumps(obj, dest)
         reserve_space(comm, dest, len(data))
-        _send(comm, data, dest, tag, BUFFERED_MODE, "Comm.bsend", False)
+        _send(comm, data, dest, tag, BUFFERED_MODE, "Comm.bsend", False, _frame(CALLER))
 
     def isend(self, obj: Any, dest: int, tag: int = 0) -> Request:
-        return _isend(self._comm(), _dumps(obj, dest), dest, tag, STANDARD_MODE, "Comm.isend", False)
+        return _isend(self._comm(), _dumps(obj, dest), dest, tag, STANDARD_MODE, "Comm.isend", False, _frame(CALLER))
 
     def issend(self, obj: Any, dest: int, tag: int = 0) -> Request:
-        return _isend(self._comm(), _dumps(obj, dest), dest, tag, SYNC_MODE, "Comm.issend", False)
+        return _isend(self._comm(), _dumps(obj, dest), dest, tag, SYNC_MODE, "Comm.issend", False, _frame(CALLER))
 
     def ibsend(self, obj: Any, dest: int, tag: int = 0) -> Request:
         comm = self._comm()
         data = _dumps(obj, dest)
         reserve_space(comm, dest, len(data))
-        return _isend(comm, data, dest, tag, BUFFERED_MODE, "Comm.ibsend", False)
+        return _isend(comm, data, dest, tag, BUFFERED_MODE, "Comm.ibsend", False, _frame(CALLER))
 
     def recv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
         comm = self._comm()
@@ -251,8 +279,9 @@ class PointToPoint(CommHandle):
         status: Status | None = None,
     ) -> Any:
         data = _dumps(sendobj, dest)
+        finish, place = loader(recvbuf, None), _frame(CALLER)
         return _sendrecv(
-            self._comm(), data, dest, sendtag, loader(recvbuf, None), source, recvtag, status, "Comm.sendrecv", False
+            self._comm(), data, dest, sendtag, finish, source, recvtag, status, "Comm.sendrecv", False, place
         )
 
     # ------------------------------------------------------------------------------------------------ probes
@@ -310,7 +339,7 @@ class PointToPoint(CommHandle):
                 data = _bytes_of(buf, dest)
             if mode == BUFFERED_MODE:
                 reserve_space(comm, dest, len(data))
-            operation: Operation | None = _isend(comm, data, dest, tag, mode, name, True, 0)._impl.operation
+            operation: Operation | None = _isend(comm, data, dest, tag, mode, name, True, None)._impl.operation
             return operation
 
         return Prequest._prepare(Task(None, None, comm), start)
@@ -366,9 +395,7 @@ def _valid_dest(comm: Communicator, dest: int, tag: int, *, waits: bool = True) 
     return False
 
 
-def _send(
-    comm: Communicator, data: bytes, dest: int, tag: int, mode: int, name: str, check: bool, about: int = 3
-) -> None:
+def _send(comm: Communicator, data: bytes, dest: int, tag: int, mode: int, name: str, check: bool, about: Any) -> None:
     if type(tag) is not int or type(dest) is not int:
         dest, tag = integer(dest), integer(tag)
     if not (0 <= dest < len(comm.peer_ranks) and 0 <= tag <= TAG_LIMIT) and not _valid_dest(comm, dest, tag):
@@ -379,7 +406,7 @@ def _send(
 
 
 def _isend(
-    comm: Communicator, data: bytes, dest: int, tag: int, mode: int, name: str, check: bool, about: int = 3
+    comm: Communicator, data: bytes, dest: int, tag: int, mode: int, name: str, check: bool, about: Any
 ) -> Request:
     if type(tag) is not int or type(dest) is not int:
         dest, tag = integer(dest), integer(tag)
@@ -419,7 +446,7 @@ def _exchange(
     recvtag: int,
     name: str,
     check: bool,
-    about: int | Place,
+    about: Any,
 ) -> Envelope:
     """Send and receive concurrently; the source exists, the destination may be PROC_NULL."""
     send = None
@@ -443,16 +470,17 @@ def _sendrecv(
     status: Status | None,
     name: str,
     check: bool,
+    about: Any,
 ) -> Any:
     dest, sendtag, source, recvtag = map(integer, (dest, sendtag, source, recvtag))
     if not _valid_dest(comm, dest, sendtag):
         dest = PROC_NULL
     if not valid_source(comm, source, recvtag):
-        _send(comm, data, dest, sendtag, STANDARD_MODE, name, check, 4)
+        _send(comm, data, dest, sendtag, STANDARD_MODE, name, check, about)
         if status is not None:
             status._set(PROC_NULL, ANY_TAG, 0)
         return None
-    message = _exchange(comm, data, dest, sendtag, source, recvtag, name, check, 4)
+    message = _exchange(comm, data, dest, sendtag, source, recvtag, name, check, about)
     if status is not None:
         status._set(message.source, message.tag, message.size_bytes)
     return deliver(comm, finish, message)

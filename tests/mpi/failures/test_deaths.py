@@ -51,7 +51,7 @@ def post(world: World, rank: int, source: int, note: Any = None) -> Any:
 
 def send(world: World, rank: int, dest: int, data: bytes = b"") -> Any:
     with world.acting(rank) as comm:
-        return start_send(comm, dest, 7, data, comm.cid, STANDARD_MODE, "Send", True, 0)
+        return start_send(comm, dest, 7, data, comm.cid, STANDARD_MODE, "Send", True, None)
 
 
 def error_class(error: Any) -> int:

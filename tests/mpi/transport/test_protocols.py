@@ -26,7 +26,7 @@ EITHER = pytest.mark.parametrize("shards", [1, 2])
 
 def send(world: World, source: int, dest: int, data: bytes, mode: int = STANDARD_MODE, tag: int = 7):
     with world.acting(source) as comm:
-        return start_send(comm, dest, tag, data, comm.cid, mode, "Send", True, 0)
+        return start_send(comm, dest, tag, data, comm.cid, mode, "Send", True, None)
 
 
 def post(world: World, rank: int, source: int, tag: int = 7):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from xsim_py.code_origin import program_frame
 from xsim_py.mpi.checksum import crc32
 from xsim_py.mpi.constants import ANY_SOURCE
-from xsim_py.process.ranks import current, patches
+from xsim_py.process.ranks import current
+from xsim_py.process.ranks.patches import outside_wrappers, wrappers
 
 from . import message as envelopes
 from .fabric import occupy_nic
@@ -31,12 +33,12 @@ _frame = sys._getframe
 
 
 def start_send(
-    comm: Endpoint, dest: int, tag: int, data: bytes, cid: int, mode: int, name: str, check: bool, about: Any = 3
+    comm: Endpoint, dest: int, tag: int, data: bytes, cid: int, mode: int, name: str, check: bool, about: Any
 ) -> Send | None:
     """Begin a send in the running fiber, which pays the overhead.
 
     Hot path: call it without keyword arguments, which are slower. `about` is the note of a collective, or else the
-    number of calls from the program's to this one; 0 if unknown, or the program's source location. Returns None if the
+    frame that made the call, or the program's source location; None if unknown. Returns None if the
     send is complete for the sender already (eager or buffered), else the operation to wait for.
     """
     fiber: Any = current.fiber
@@ -65,9 +67,10 @@ def start_send(
     log.append(size)
     crc = crc32(data) if check else 0
     note, at = about, 0
-    if type(about) is int:
-        # Searching outwards for the program's frame takes a while; wrappers of calls add to `patches.layers`.
-        frame = _frame(about + patches.layers) if about else program_frame(_frame(1))
+    if about is None:
+        about = program_frame(_frame())
+    if type(about) is FrameType:
+        frame = outside_wrappers(about) if wrappers else about
         note, at = frame.f_code, frame.f_lasti
     if not cost.eager or mode == SYNC_MODE:
         send = Send(comm, dest, tag, data, name, fiber.clock_ps)

@@ -42,10 +42,9 @@ def _continue_without(comm: Communicator, option: str, name: str, error: errors.
 
 
 def start_send(
-    comm: Any, dest: int, tag: int, data: bytes, cid: int, mode: int, name: str, check: bool, about: Any = 3
+    comm: Any, dest: int, tag: int, data: bytes, cid: int, mode: int, name: str, check: bool, about: Any
 ) -> Send | None:
     """Begin a send, unless the receiver is known to have failed."""
-    about = about + 2 if type(about) is int and about else about  # the frames of this function and of `attempt_call`
     send, error = attempt_call(comm, _start_send, comm, dest, tag, data, cid, mode, name, check, about)
     if error is not None:
         _continue_without(comm, "send", name, error)

@@ -6,13 +6,14 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial, reduce, wraps
 from importlib import import_module
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, ClassVar, TypeAlias
 
 from . import current
 
-layers = 0
-"""Current number of frames between a call of the program and the called method; see `Patches.wrap_calls`."""
+wrappers: list[str] = []
+"""The files of the functions that stand between a call of the program and the called method; see `Patches.wrap_calls`.
+"""
 
 Table: TypeAlias = tuple[tuple[str, str, Mapping[str, Any]], ...]
 """The replacements made by a file. A row has the dotted name of a module, class or object, a description for users,
@@ -81,9 +82,11 @@ def _found(place: str) -> Any:
     return reduce(lambda owner, each: getattr(owner, each, None), reversed(inner), _modules.get(name))
 
 
-def _add_layers(number: int) -> None:
-    global layers
-    layers += number
+def outside_wrappers(frame: FrameType) -> FrameType:
+    """Return the frame of the program that made a call, from the frame that called the method itself."""
+    while frame.f_code.co_filename in wrappers and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
 
 
 class Patches:
@@ -126,18 +129,25 @@ class Patches:
     ) -> None:
         """Replace each public method ``f`` called `name` that a class itself defines by ``wrap(class, name, f)``.
 
-        This adds one frame to each call of the program, and one to `layers`.
+        The file of the functions that `wrap` returns is one of the `wrappers` during the run.
         """
-        _add_layers(1)
-        self.at_end(partial(_add_layers, -1))
+        files = set()
         for owner in owners:
             for name, value in list(vars(owner).items()):
                 if name.startswith("_"):
                     continue
                 if isinstance(value, classmethod):
-                    self.set(owner, name, classmethod(wrap(owner, name, value.__func__)))
+                    wrapped = wrap(owner, name, value.__func__)
+                    self.set(owner, name, classmethod(wrapped))
                 elif callable(value) and not isinstance(value, type | staticmethod):
-                    self.set(owner, name, wrap(owner, name, value))
+                    wrapped = wrap(owner, name, value)
+                    self.set(owner, name, wrapped)
+                else:
+                    continue
+                files.add(wrapped.__code__.co_filename)
+        before = len(wrappers)
+        wrappers.extend(files)
+        self.at_end(partial(wrappers.__delitem__, slice(before, None)))
 
     def keep(self, table: dict[str, Any]) -> None:
         """Restore the current entries of `table` at the end; added entries stay."""
