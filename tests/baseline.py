@@ -11,10 +11,13 @@ import argparse
 import hashlib
 import json
 import sys
+import tempfile
 from collections.abc import Iterator
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
+from tests.cases import ROOT
 from tests.isolated import APPS, Program, programs, seen
 
 WAYS: dict[str, dict[str, Any]] = {
@@ -37,12 +40,14 @@ def _apps() -> Iterator[Program]:
 
 
 def shown(program: Program, options: dict[str, Any]) -> str:
-    """Return a hash of what a run shows, with the end of its error if it cannot be simulated this way."""
-    try:
-        parts = seen(program, **options)
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"[-200:]
-    return hashlib.blake2b(repr(sorted(parts.items())).encode(), digest_size=8).hexdigest()
+    """Return a hash of what a run in an empty folder shows, or of its error."""
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):
+        try:
+            text = repr(sorted(seen(program, **options).items()))
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+    text = text.replace(str(ROOT), "").replace(folder, "")
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def main() -> None:

@@ -30,6 +30,37 @@ for how in (
         print(comm.rank, error)
 """
 
+COLLECTIVES = """
+import numpy as np
+from mpi4py import MPI
+comm, a, b = MPI.COMM_WORLD, np.zeros(4), np.zeros(8)
+for request in (
+    comm.Barrier_init(MPI.INFO_NULL),
+    comm.Bcast_init(a, 0, MPI.INFO_NULL),
+    comm.Bcast_init(a, info=MPI.INFO_NULL),
+    comm.Gather_init(a, recvbuf=b, info=MPI.INFO_NULL),
+    comm.Allreduce_init(a, b[:4], MPI.SUM, MPI.INFO_NULL),
+    comm.Reduce_scatter_init(a, b[:2], None, MPI.SUM, MPI.INFO_NULL),
+):
+    request.Start()
+    request.Wait()
+    request.Free()
+for call in (
+    lambda: comm.Bcast(),
+    lambda: comm.Bcast(a, 0, MPI.INFO_NULL),
+    lambda: comm.Bcast(a, source=0),
+    lambda: comm.Gather(a),
+    lambda: comm.Allreduce(a, b, recvbuf=b),
+    lambda: comm.bcast(),
+    lambda: comm.Ireduce(a, b, MPI.SUM, 0, 1),
+    lambda: comm.Scan_init(a, b, MPI.SUM, MPI.INFO_NULL, 1),
+):
+    try:
+        call()
+    except TypeError as error:
+        print(comm.rank, error)
+"""
+
 
 def test_arguments_fit_or_do_not_fit_as_without_checks(tmp_path: Path):
     path = tmp_path / "calls.py"
@@ -43,3 +74,15 @@ def test_arguments_fit_or_do_not_fit_as_without_checks(tmp_path: Path):
     assert printed[True] == printed[False]
     assert printed[True].count("Send()") == 14
     assert {finding.category for finding in result.findings} == {"BufferingHazard"}  # the errors are caught
+
+
+def test_collectives_take_and_refuse_the_arguments_that_they_do_without_checks():
+    printed = {}
+    for check in (False, True):
+        out = io.StringIO()
+        result = simulate(COLLECTIVES, kind="code", ranks=2, check=check, stdout=out)
+        assert result.exit_status == 0, result.report
+        printed[check] = out.getvalue()
+    assert printed[True] == printed[False]
+    assert printed[True].count("\n") == 16
+    assert {finding.category for finding in result.findings} == set()  # the errors are caught

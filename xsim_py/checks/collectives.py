@@ -6,7 +6,8 @@ later one is compared with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,8 @@ import numpy as np
 from xsim_py.findings import CALL_ORDERING, INVALID_PARAMETER, PARAMETER_MATCHING
 from xsim_py.mpi.constants import PROC_NULL, ROOT
 from xsim_py.mpi.failures.knowledge import is_revoked
-from xsim_py.mpi4py.bufspec import vector_message, w_message
+from xsim_py.mpi4py.call_table import COLLECTIVES, Collective
+from xsim_py.mpi4py.collective_plans import PARSERS
 from xsim_py.mpi4py.memory import is_in_place
 from xsim_py.mpi4py.op import INSTANCES
 
@@ -26,7 +28,7 @@ from .point_to_point import core_of
 from .records import CollectiveCall, CollectiveCalls
 from .requests import of_request
 from .signatures import Signature, described, of_buffer, of_elements, same
-from .significant import are_distinct, check_blocks, check_buffers, guards, kind_of, receives, significant
+from .significant import are_distinct, check_blocks, check_buffers, guards, receives, significant
 
 if TYPE_CHECKING:
     from .monitor import Monitor, MpiCall
@@ -181,18 +183,6 @@ def _group(ranks: Any) -> str:
 # ---------------------------------------------------------------------------------------- arguments of the calls
 
 
-def _blocks(spec: Any, size: int, *, w: bool = False) -> dict[int, Signature] | None:
-    """Return the signature of each block of a buffer with a count for each rank."""
-    if spec is None or is_in_place(spec):
-        return None
-    try:
-        parsed = (w_message if w else vector_message)(spec, writable=False, blocks=size)
-    except Exception:  # the call itself reports the error
-        return None
-    blocks = zip(parsed.datatypes, parsed.counts, strict=True)
-    return {i: of_elements(core, count) for i, (core, count) in enumerate(blocks)}
-
-
 def _op(op: Any) -> str | None:
     return getattr(getattr(op, "_impl", None), "name", None) or "a user's operation"
 
@@ -208,146 +198,50 @@ def _size(comm: Any) -> int:
 Arguments = dict[str, Any]
 
 
-def _barrier(comm: Any) -> Arguments:
-    return {}
+def _of_row(row: Collective, comm: Any, *args: Any, **named: Any) -> Arguments:
+    """Return the arguments of a collective that other members' calls are compared with."""
+    given = row.bound(args, named)
+    if given is None:  # the call itself reports the error
+        return {}
+    found: Arguments = {"root": given.get("root", 0)} if row.has_root else {}
+    root, size = found.get("root"), _size(comm)
+    if "op" in row.parameters:
+        found["op"] = _op(given.get("op", SUM))
+    if "recvcounts" in row.parameters and (counts := _integers(given.get("recvcounts"))) is not None:
+        found["same"] = f"recvcounts {counts}"
+    if row.sent is None or row.received is None:
+        return found
+    buffers = [row.sent] if row.sent == row.received else [row.sent, row.received]
+    specs = {each: given[each.parameter] for each in buffers}
+    if "op" in row.parameters:
+        sent = specs[row.received] if is_in_place(specs[row.sent]) else specs[row.sent]
+        return found | {"signatures": (of_buffer(sent),)}
+    is_here = {each: not each.is_of_root or len(buffers) == 1 or root == _me(comm) for each in buffers}
+    if not (row.has_unequal_blocks or row.is_of_neighbors):
+        first = sorted(buffers, key=lambda each: each.is_of_root)  # what all ranks pass
+        blocks = [of_buffer(specs[each], size if each.form == "each" else 0) for each in first if is_here[each]]
+        return found | {"signatures": (*blocks,)}
+    sources, dests = comm.inoutedges if row.is_of_neighbors else (range(size), range(size))
+    for key, buffer, peers in (("sent_blocks", row.sent, dests), ("expected_blocks", row.received, sources)):
+        others = peers if root is None or buffer.form != "one" else [root]
+        found[key] = _blocks(specs[buffer], buffer.form, peers, others) if is_here[buffer] else {}
+    return found
 
 
-def _bcast(comm: Any, buf: Any, root: int = 0) -> Arguments:
-    return {"root": root, "signatures": (of_buffer(buf),)}
-
-
-def _gather(comm: Any, sendbuf: Any, recvbuf: Any, root: int = 0) -> Arguments:
-    mine = of_buffer(recvbuf, _size(comm)) if root == _me(comm) else None
-    return {"root": root, "signatures": (of_buffer(sendbuf), mine)}
-
-
-def _scatter(comm: Any, sendbuf: Any, recvbuf: Any, root: int = 0) -> Arguments:
-    mine = of_buffer(sendbuf, _size(comm)) if root == _me(comm) else None
-    return {"root": root, "signatures": (of_buffer(recvbuf), mine)}
-
-
-def _allgather(comm: Any, sendbuf: Any, recvbuf: Any) -> Arguments:
-    return {"signatures": (of_buffer(sendbuf), of_buffer(recvbuf, _size(comm)))}
-
-
-def _alltoall(comm: Any, sendbuf: Any, recvbuf: Any) -> Arguments:
-    return {"signatures": (of_buffer(sendbuf, _size(comm)), of_buffer(recvbuf, _size(comm)))}
-
-
-def _gatherv(comm: Any, sendbuf: Any, recvbuf: Any, root: int = 0) -> Arguments:
-    mine = of_buffer(sendbuf)
-    expected_blocks = _blocks(recvbuf, _size(comm)) if root == _me(comm) else None
-    return {"root": root, "sent_blocks": {} if mine is None else {root: mine}, "expected_blocks": expected_blocks or {}}
-
-
-def _scatterv(comm: Any, sendbuf: Any, recvbuf: Any, root: int = 0) -> Arguments:
-    mine = of_buffer(recvbuf)
-    sent_blocks = _blocks(sendbuf, _size(comm)) if root == _me(comm) else None
-    return {"root": root, "sent_blocks": sent_blocks or {}, "expected_blocks": {} if mine is None else {root: mine}}
-
-
-def _allgatherv(comm: Any, sendbuf: Any, recvbuf: Any) -> Arguments:
-    mine, size = of_buffer(sendbuf), _size(comm)
-    return {
-        "sent_blocks": {} if mine is None else dict.fromkeys(range(size), mine),
-        "expected_blocks": _blocks(recvbuf, size) or {},
-    }
-
-
-def _alltoallv(comm: Any, sendbuf: Any, recvbuf: Any) -> Arguments:
-    size = _size(comm)
-    return {"sent_blocks": _blocks(sendbuf, size) or {}, "expected_blocks": _blocks(recvbuf, size) or {}}
-
-
-def _alltoallw(comm: Any, sendbuf: Any, recvbuf: Any) -> Arguments:
-    size = _size(comm)
-    return {
-        "sent_blocks": _blocks(sendbuf, size, w=True) or {},
-        "expected_blocks": _blocks(recvbuf, size, w=True) or {},
-    }
-
-
-def _reduce(comm: Any, sendbuf: Any, recvbuf: Any, op: Any = SUM, root: int = 0) -> Arguments:
-    in_place = is_in_place(sendbuf)
-    return {"root": root, "op": _op(op), "signatures": (of_buffer(recvbuf if in_place else sendbuf),)}
-
-
-def _allreduce(comm: Any, sendbuf: Any, recvbuf: Any, op: Any = SUM) -> Arguments:
-    return {"op": _op(op), "signatures": (of_buffer(recvbuf if is_in_place(sendbuf) else sendbuf),)}
-
-
-def _reduce_scatter(comm: Any, sendbuf: Any, recvbuf: Any, recvcounts: Any = None, op: Any = SUM) -> Arguments:
-    counts = _integers(recvcounts)
-    same = "" if counts is None else f"recvcounts {counts}"
-    return {"op": _op(op), "signatures": (of_buffer(recvbuf if is_in_place(sendbuf) else sendbuf),), "same": same}
-
-
-def _rooted_object(comm: Any, obj: Any = None, root: int = 0) -> Arguments:
-    return {"root": root}
-
-
-def _object(comm: Any, sendobj: Any = None) -> Arguments:
-    return {}
-
-
-def _reduced_object(comm: Any, sendobj: Any, op: Any = SUM, root: int = 0) -> Arguments:
-    return {"root": root, "op": _op(op)}
-
-
-def _reduced_objects(comm: Any, sendobj: Any, op: Any = SUM) -> Arguments:
-    return {"op": _op(op)}
-
-
-def _edges(comm: Any) -> tuple[list[int], list[int]]:
-    """Return the sources and destinations of a process's edges, including MPI.PROC_NULL."""
-    sources, dests = comm.inoutedges
-    return sources, dests
-
-
-def _neighbor_allgather(comm: Any, sendbuf: Any, recvbuf: Any) -> Arguments:
-    sources, dests = _edges(comm)
-    return _equal_edges(sources, dests, of_buffer(sendbuf), of_buffer(recvbuf, len(sources)))
-
-
-def _neighbor_alltoall(comm: Any, sendbuf: Any, recvbuf: Any) -> Arguments:
-    sources, dests = _edges(comm)
-    return _equal_edges(sources, dests, of_buffer(sendbuf, len(dests)), of_buffer(recvbuf, len(sources)))
-
-
-def _neighbor_allgatherv(comm: Any, sendbuf: Any, recvbuf: Any) -> Arguments:
-    sources, dests = _edges(comm)
-    sent = of_buffer(sendbuf)
-    sent_blocks = {} if sent is None else dict.fromkeys(range(len(dests)), sent)
-    return _unequal_edges(sources, dests, sent_blocks, _blocks(recvbuf, len(sources)))
-
-
-def _neighbor_alltoallv(comm: Any, sendbuf: Any, recvbuf: Any) -> Arguments:
-    sources, dests = _edges(comm)
-    return _unequal_edges(sources, dests, _blocks(sendbuf, len(dests)), _blocks(recvbuf, len(sources)))
-
-
-def _neighbor_alltoallw(comm: Any, sendbuf: Any, recvbuf: Any) -> Arguments:
-    sources, dests = _edges(comm)
-    return _unequal_edges(sources, dests, _blocks(sendbuf, len(dests), w=True), _blocks(recvbuf, len(sources), w=True))
-
-
-def _unequal_edges(
-    sources: list[int], dests: list[int], sent: dict[int, Signature] | None, received: dict[int, Signature] | None
-) -> Arguments:
-    """Describe a collective with a separate block per edge, for neighbours with a single edge."""
-    return {"sent_blocks": _by_neighbor(dests, sent or {}), "expected_blocks": _by_neighbor(sources, received or {})}
-
-
-def _by_neighbor(neighbors: list[int], blocks: dict[int, Signature]) -> dict[int, Signature]:
-    places = {each: i for i, each in enumerate(neighbors) if each >= 0 and neighbors.count(each) == 1}
-    return {each: blocks[i] for each, i in places.items() if i in blocks}
-
-
-def _equal_edges(sources: list[int], dests: list[int], sent: Signature | None, received: Signature | None) -> Arguments:
-    """Describe a collective in which all edges of a process carry equal blocks."""
-    sent_blocks = {} if sent is None else dict.fromkeys((dest for dest in dests if dest >= 0), sent)
-    expected_blocks = {} if received is None else dict.fromkeys((source for source in sources if source >= 0), received)
-    return {"sent_blocks": sent_blocks, "expected_blocks": expected_blocks}
+def _blocks(spec: Any, form: str, peers: Sequence[int], others: Sequence[int]) -> dict[int, Signature]:
+    """Return the signature of the block for, or from, each of the `others`; of neighbours if they have one edge."""
+    if form not in ("v", "w"):
+        signature = of_buffer(spec, len(peers) if form == "each" else 0)
+        return {} if signature is None else dict.fromkeys((each for each in others if each >= 0), signature)
+    if spec is None or is_in_place(spec):
+        return {}
+    try:
+        parsed = PARSERS[form](spec, writable=False, blocks=len(peers))
+    except Exception:  # the call itself reports the error
+        return {}
+    edges = Counter(peers)
+    blocks = zip(peers, parsed.datatypes, parsed.counts, strict=True)
+    return {each: of_elements(core, count) for each, core, count in blocks if each >= 0 and edges[each] == 1}
 
 
 def _no_arguments(comm: Any, *args: Any, **kwargs: Any) -> Arguments:
@@ -388,44 +282,6 @@ def _leader(comm: Any, local_leader: int, peer_comm: Any) -> Arguments:
     return {"same": f"the leader {local_leader}"}
 
 
-_UPPER: dict[str, Callable[..., Arguments]] = {
-    "Barrier": _barrier,
-    "Bcast": _bcast,
-    "Gather": _gather,
-    "Gatherv": _gatherv,
-    "Scatter": _scatter,
-    "Scatterv": _scatterv,
-    "Allgather": _allgather,
-    "Allgatherv": _allgatherv,
-    "Alltoall": _alltoall,
-    "Alltoallv": _alltoallv,
-    "Alltoallw": _alltoallw,
-    "Reduce": _reduce,
-    "Allreduce": _allreduce,
-    "Reduce_scatter_block": _allreduce,
-    "Reduce_scatter": _reduce_scatter,
-    "Scan": _allreduce,
-    "Exscan": _allreduce,
-    "Neighbor_allgather": _neighbor_allgather,
-    "Neighbor_allgatherv": _neighbor_allgatherv,
-    "Neighbor_alltoall": _neighbor_alltoall,
-    "Neighbor_alltoallv": _neighbor_alltoallv,
-    "Neighbor_alltoallw": _neighbor_alltoallw,
-}
-_LOWER: dict[str, Callable[..., Arguments]] = {
-    "barrier": _barrier,
-    "bcast": _rooted_object,
-    "gather": _rooted_object,
-    "scatter": _rooted_object,
-    "allgather": _object,
-    "alltoall": _object,
-    "reduce": _reduced_object,
-    "allreduce": _reduced_objects,
-    "scan": _reduced_objects,
-    "exscan": _reduced_objects,
-    "neighbor_allgather": _object,
-    "neighbor_alltoall": _object,
-}
 _MANAGEMENT: dict[str, Callable[..., Arguments]] = {
     **dict.fromkeys(("Dup", "Clone", "Dup_with_info", "Split", "Split_type"), _no_arguments),
     **dict.fromkeys(("Create_dist_graph", "Create_dist_graph_adjacent"), _no_arguments),
@@ -438,21 +294,16 @@ _MANAGEMENT: dict[str, Callable[..., Arguments]] = {
 }
 
 
-_SYNCHRONISE = frozenset(name for name in (*_UPPER, *_LOWER) if name.lower().startswith(("all", "barrier", "reduce_")))
-"""Blocking collectives that synchronise all members with each other."""
-_WITH_BLOCKS = frozenset(name for name in _UPPER if kind_of(name)[1])
-"""Collectives that take a count for each rank."""
-_WITH_TWO = frozenset(name for name in _UPPER if name not in ("Barrier", "Bcast"))
-"""Collectives with a send and a receive buffer."""
-_ONLY_ROOT_IN_PLACE = {
-    **dict.fromkeys(("Gather", "Gatherv", "Reduce"), "sendbuf"),
-    **dict.fromkeys(("Scatter", "Scatterv"), "recvbuf"),
-}
+def _synchronises(name: str) -> bool:
+    """Return True if a blocking collective synchronises all members with each other."""
+    return name.lower().startswith(("all", "barrier", "reduce_"))
 
 
-def _in_place_argument(name: str) -> str:
+def _in_place_argument(row: Collective) -> str:
     """Return the argument that may be MPI.IN_PLACE only on the root; empty if there is none."""
-    return "" if name.islower() else _ONLY_ROOT_IN_PLACE.get(name.removeprefix("I").capitalize(), "")
+    if not row.has_root or row.name.islower() or row.sent is None or row.received is None or row.sent == row.received:
+        return ""
+    return row.received.parameter if row.sent.is_of_root else row.sent.parameter
 
 
 def _check_in_place(
@@ -475,25 +326,34 @@ def _check_in_place(
         monitor.note(INVALID_PARAMETER, call.place, text, call.rank.number)
 
 
-def _follow(name: str, describe: Callable[..., Arguments]) -> Callable[..., After | None]:
+def _follow(name: str, describe: Callable[..., Arguments]) -> Callable[..., None]:
+    """Return the check of a collective without buffers."""
+
+    def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any, **kwargs: Any) -> None:
+        entry = CollectiveCall(call.rank.number, name, call.place, **describe(comm, *args, **kwargs))
+        enter(monitor, call, comm, entry)
+        call.rank.steps.add([entry], [entry], True)
+
+    return follow
+
+
+def _follow_blocking(name: str, row: Collective) -> Callable[..., After | None]:
     """Return the check of a blocking collective."""
     spelled = "Barrier" if name == "barrier" else name
-
-    which = _in_place_argument(name)
-    synchronises = name in _SYNCHRONISE
-    has_buffers, has_blocks, has_two = name in _UPPER or name in _LOWER, name in _WITH_BLOCKS, name in _WITH_TWO
+    which, synchronises, has_blocks = _in_place_argument(row), _synchronises(name), row.has_unequal_blocks
+    has_two = not name.islower() and row.sent != row.received
 
     def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any, **kwargs: Any) -> After | None:
-        entry = CollectiveCall(call.rank.number, spelled, call.place, **describe(comm, *args, **kwargs))
+        entry = CollectiveCall(call.rank.number, spelled, call.place, **_of_row(row, comm, *args, **kwargs))
         if which:
             _check_in_place(monitor, call, comm, entry, which, *args, **kwargs)
         after, core = None, core_of(comm)
-        if has_buffers and (has_blocks or call.rank.buffers or call.rank.exposed) and core is not None:
-            after = check_buffers(monitor, call, core, name, entry.root, args, kwargs)
-        if has_two and (len(args) > 1 or "recvbuf" in kwargs) and core is not None and receives(core, name, entry.root):
+        if (has_blocks or call.rank.buffers or call.rank.exposed) and core is not None:
+            after = check_buffers(monitor, call, core, row, entry.root, args, kwargs)
+        if has_two and (len(args) > 1 or "recvbuf" in kwargs) and core is not None and receives(core, row, entry.root):
             into_copy(monitor, call, args[1] if len(args) > 1 else kwargs["recvbuf"], 1, "recvbuf")
         if has_two and not are_distinct(args, kwargs) and core is not None:
-            after = _check_disjoint_after(monitor, call, significant(core, name, entry.root, args, kwargs), after)
+            after = _check_disjoint_after(monitor, call, significant(core, row, entry.root, args, kwargs), after)
         enter(monitor, call, comm, entry)
         call.rank.steps.add([entry], [entry], True)
         if synchronises and monitor.accesses and entry.instance is not None:
@@ -513,18 +373,17 @@ def _check_disjoint_after(monitor: Monitor, call: MpiCall, both: tuple[Any, Any]
     return succeeded
 
 
-def _follow_nonblocking(name: str, describe: Callable[..., Arguments]) -> Callable[..., After | None]:
+def _follow_nonblocking(name: str, row: Collective) -> Callable[..., After | None]:
     """Return the check of a nonblocking collective."""
-    which = _in_place_argument(name)
-    has_blocks = name[1:].capitalize() in _WITH_BLOCKS
+    which = _in_place_argument(row)
 
     def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any, **kwargs: Any) -> After:
-        entry = CollectiveCall(call.rank.number, name, call.place, **describe(comm, *args, **kwargs))
+        entry = CollectiveCall(call.rank.number, name, call.place, **_of_row(row, comm, *args, **kwargs))
         if which:
             _check_in_place(monitor, call, comm, entry, which, *args, **kwargs)
         core = core_of(comm)
-        sent, received = (None, None) if core is None else significant(core, name[1:], entry.root, args, kwargs)
-        if has_blocks:
+        sent, received = (None, None) if core is None else significant(core, row, entry.root, args, kwargs)
+        if row.has_unequal_blocks:
             check_blocks(monitor, call, received)
         enter(monitor, call, comm, entry)
         call.rank.steps.add([entry], [], True)
@@ -542,15 +401,14 @@ def _follow_nonblocking(name: str, describe: Callable[..., Arguments]) -> Callab
     return follow
 
 
-def _follow_persistent(name: str, describe: Callable[..., Arguments]) -> Callable[..., After | None]:
+def _follow_persistent(name: str, row: Collective) -> Callable[..., After | None]:
     """Return the check of a persistent collective, whose order of starts is free."""
-    blocking = name.removesuffix("_init")
 
     def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any, **kwargs: Any) -> After:
-        entry = CollectiveCall(call.rank.number, name, call.place, **describe(comm, *args, **kwargs))
+        entry = CollectiveCall(call.rank.number, name, call.place, **_of_row(row, comm, *args, **kwargs))
         core = core_of(comm)
-        if blocking in _WITH_BLOCKS and core is not None:
-            check_blocks(monitor, call, significant(core, blocking, entry.root, args, kwargs)[1])
+        if row.has_unequal_blocks and core is not None:
+            check_blocks(monitor, call, significant(core, row, entry.root, args, kwargs)[1])
         enter(monitor, call, comm, entry)
 
         def start(number: int, record: Any, by: MpiCall) -> None:
@@ -558,7 +416,7 @@ def _follow_persistent(name: str, describe: Callable[..., Arguments]) -> Callabl
             join_collective(monitor, by, record.comm, begun, number)
             record.collective = begun
             by.rank.steps.add([begun], [], True)
-            uses = guards(monitor, by, *significant(record.comm, blocking, entry.root, args, kwargs))
+            uses = guards(monitor, by, *significant(record.comm, row, entry.root, args, kwargs))
             for used in exchange_guards(monitor, by, record.title, *uses):
                 used.begin(record)
 
@@ -590,9 +448,11 @@ def _create_intercomm(
 CHECKS: dict[str, Callable[..., Any]] = {
     "Create_group": _create_group,
     "Create_intercomm": _create_intercomm,
-    **{name: _follow(name, describe) for name, describe in {**_UPPER, **_LOWER}.items()},
     **{name: _follow(name, describe) for name, describe in _MANAGEMENT.items()},
-    **{(form := f"I{name.lower()}"): _follow_nonblocking(form, describe) for name, describe in _UPPER.items()},
-    **{(form := f"{name}_init"): _follow_persistent(form, describe) for name, describe in _UPPER.items()},
+    **{
+        name: follow(name, row)
+        for row in COLLECTIVES.values()
+        for name, follow in zip(row.forms, (_follow_blocking, _follow_nonblocking, _follow_persistent), strict=False)
+    },
 }
 """The check of each collective method of a communicator."""

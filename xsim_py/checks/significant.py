@@ -8,11 +8,11 @@ that of an exclusive scan not on rank 0, and the block of a missing neighbour no
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.mpi.constants import PROC_NULL, ROOT
 from xsim_py.mpi4py.bufspec import BlockBuffer, UserBuffer
+from xsim_py.mpi4py.call_table import COLLECTIVES, Collective
 from xsim_py.mpi4py.collective_plans import PARSERS
 from xsim_py.mpi4py.memory import is_in_place
 
@@ -24,68 +24,57 @@ if TYPE_CHECKING:
     from .monitor import Monitor, MpiCall
     from .wrapping import After
 
-_BLOCKS_SENT = ("scatter", "alltoall", "reduce_scatter_block")
-_BLOCKS_RECEIVED = ("gather", "allgather", "alltoall")
 
-
-def _roles(core: Any, kind: str, root: Any) -> tuple[bool, bool]:
+def _roles(core: Any, row: Collective, root: Any) -> tuple[bool, bool]:
     """Return whether a rank sends in a collective, and whether it receives."""
     is_between = core.local is not None
     is_root = root == (ROOT if is_between else core.me)
+    sent, received = row.sent, row.received
     if is_between and root == PROC_NULL:
         return False, False
-    if kind == "bcast":
+    if sent is not None and sent == received:
         return is_root, not is_root
-    if kind in ("gather", "reduce"):
-        return not (is_root and is_between), is_root
-    if kind == "scatter":
+    if sent is not None and sent.is_of_root:
         return is_root, not (is_root and is_between)
-    return True, kind != "exscan" or core.me > 0
+    if received is not None and received.is_of_root:
+        return not (is_root and is_between), is_root
+    return True, row.name != "Exscan" or core.me > 0
 
 
-def receives(core: Any, name: str, root: Any) -> bool:
+def receives(core: Any, row: Collective, root: Any) -> bool:
     """Return True if a rank receives in a collective."""
-    return _roles(core, kind_of(name)[0], root)[1]
+    return _roles(core, row, root)[1]
 
 
-@cache
-def kind_of(name: str) -> tuple[str, str]:
-    """Return the kind of a collective, and the form of its blocks.
-
-    Form "v" has counts, "w" also types.
-    """
-    kind = name.lower().rstrip("vw")
-    return kind, name[len(kind) :]
-
-
-def significant(core: Any, name: str, root: Any, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any]:
+def significant(core: Any, row: Collective, root: Any, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any]:
     """Return the buffers that a rank reads and writes in a collective, or None.
 
     Both are buffer arguments that `buffers` accepts, or parsed buffers.
     """
-    kind, form = kind_of(name)
-    reads, writes = _roles(core, kind, root)
-    if kind == "bcast":
-        buf = named.get("buf", args[0] if args else None)
-        return (buf, None) if reads else (None, buf if writes else None)
+    reads, writes = _roles(core, row, root)
+    given = row.bound(args, named) or {}
+    if row.sent is None or row.received is None:  # a barrier
+        return None, None
+    sent, received = given.get(row.sent.parameter), given.get(row.received.parameter)
+    if row.sent == row.received:
+        return (sent, None) if reads else (None, received if writes else None)
     sources: Sequence[int] = range(len(core.remote))
     dests = sources
-    if kind.startswith("neighbor_"):
+    if row.is_of_neighbors:
         sources, dests = core.topology.neighbors(core.me)
-        kind = kind.removeprefix("neighbor_")
-    sent = named.get("sendbuf", args[0] if args else None)
-    received = named.get("recvbuf", args[1] if len(args) > 1 else None)
-    is_in_one = is_in_place(sent) or (kind == "reduce_scatter" and sent is received)
+    is_in_one = is_in_place(sent) or (row.sent.form == "part" and sent is received)
     if is_in_one and not writes:  # exclusive scan
         sent = received
     elif is_in_one or not reads:
         sent = None
-    elif kind in _BLOCKS_SENT:
-        sent = _blocks(sent, form, dests, writable=False)
+    elif row.sent.blocks is not None:
+        sent = _blocks(sent, row.sent.blocks, dests, writable=False)
     if not writes:
         received = None
-    elif kind in _BLOCKS_RECEIVED or (is_in_one and kind == "reduce_scatter_block"):
-        received = _blocks(received, form, sources, writable=True)
+    elif row.received.blocks is not None:
+        received = _blocks(received, row.received.blocks, sources, writable=True)
+    elif is_in_one and "op" in row.parameters and row.sent.blocks is not None:
+        received = _blocks(received, row.sent.blocks, sources, writable=True)
     return sent, received
 
 
@@ -129,16 +118,15 @@ def are_distinct(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
 
 
 def check_buffers(
-    monitor: Monitor, call: MpiCall, core: Any, name: str, root: Any, args: tuple[Any, ...], named: dict[str, Any]
+    monitor: Monitor, call: MpiCall, core: Any, row: Collective, root: Any, args: tuple[Any, ...], named: dict[str, Any]
 ) -> After | None:
     """Find incorrect buffers of a blocking collective, and the requests that use them."""
     is_in_use = bool(call.rank.buffers or call.rank.exposed)
-    if name.islower():
-        if is_in_use and _roles(core, name, root)[0]:
-            obj = args[0] if args else next((named[each] for each in ("obj", "sendobj") if each in named), None)
-            buffers.overlapping_object(monitor, call, obj)
+    if row.name.islower():
+        if is_in_use and row.sent is not None and _roles(core, COLLECTIVES[row.name.capitalize()], root)[0]:
+            buffers.overlapping_object(monitor, call, args[0] if args else named.get(row.sent.parameter))
         return None
-    sent, received = significant(core, name, root, args, named)
+    sent, received = significant(core, row, root, args, named)
     check_blocks(monitor, call, received)
     if not is_in_use:
         return None

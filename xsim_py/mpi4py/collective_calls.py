@@ -20,6 +20,7 @@ from xsim_py.process.ranks import current
 from . import collective_plans as plans
 from . import neighbor_plans as neighbors
 from . import object_plans as objects
+from .call_table import COLLECTIVES, Collective
 from .collective_plans import Plan
 from .commhandle import CommHandle
 from .info import INFO_NULL, Info
@@ -180,68 +181,36 @@ class NeighborCollectives(CommHandle):
     __slots__ = ()
 
 
-def _all_forms(owner: str, rows: Sequence[tuple[str, str, str]]) -> Iterator[Method]:
-    """Yield the methods ``X``, ``Ix`` and ``X_init`` for each row.
-
-    A row has a name, a plan with its first arguments, and parameters.
-    """
-    for name, plan, parameters in rows:
-        for form, how, more, returns in (
-            (name, "run", "", "None"),
-            (f"I{name.lower()}", "return start", "", "Request"),
-            (f"{name}_init", "return persist", " info", "Prequest"),
-        ):
-            yield Method(form, parameters + more, returns, _statement(how, owner, form, plan, parameters))
-
-
-def _statement(how: str, owner: str, name: str, plan: str, parameters: str) -> str:
-    function, *first = plan.split()
-    arguments = ", ".join([function, repr(f"{owner}.{name}"), *first, *parameters.split()])
-    return f"{how}(self._comm(), {arguments})"
+def _methods(owner: str) -> Iterator[Method]:
+    """Yield the methods of a class: each call in all its forms."""
+    for row in COLLECTIVES.values():
+        if row.owner == owner and row.name != "barrier":
+            hows = ("return run", "Any") if row.name.islower() else ("run", "None")
+            for name, (how, returns) in zip(
+                row.forms, (hows, ("return start", "Request"), ("return persist", "Prequest")), strict=False
+            ):
+                parameters = " ".join((*row.parameters, *("info",) * name.endswith("_init")))
+                arguments = ", ".join((_plan(row), repr(f"{owner}.{name}"), *_first(row), *row.parameters))
+                yield Method(name, parameters, returns, f"{how}(self._comm(), {arguments})")
 
 
-_UPPER = [
-    ("Barrier", "plans.barrier", ""),
-    ("Bcast", "plans.bcast", "buf root"),
-    ("Gather", "plans.gather ''", "sendbuf recvbuf root"),
-    ("Gatherv", "plans.gather 'v'", "sendbuf recvbuf root"),
-    ("Scatter", "plans.scatter ''", "sendbuf recvbuf root"),
-    ("Scatterv", "plans.scatter 'v'", "sendbuf recvbuf root"),
-    ("Allgather", "plans.allgather ''", "sendbuf recvbuf"),
-    ("Allgatherv", "plans.allgather 'v'", "sendbuf recvbuf"),
-    ("Alltoall", "plans.alltoall ''", "sendbuf recvbuf"),
-    ("Alltoallv", "plans.alltoall 'v'", "sendbuf recvbuf"),
-    ("Alltoallw", "plans.alltoall 'w'", "sendbuf recvbuf"),
-    ("Reduce", "plans.reduce", "sendbuf recvbuf op root"),
-    ("Allreduce", "plans.allreduce", "sendbuf recvbuf op"),
-    ("Reduce_scatter_block", "plans.reduce_scatter_block", "sendbuf recvbuf op"),
-    ("Reduce_scatter", "plans.reduce_scatter", "sendbuf recvbuf recvcounts op"),
-]
-_UPPER_SCANS = [
-    ("Scan", "plans.scan 'scan'", "sendbuf recvbuf op"),
-    ("Exscan", "plans.scan 'exscan'", "sendbuf recvbuf op"),
-]
-_LOWER = [
-    ("bcast", "objects.bcast", "obj root"),
-    ("gather", "objects.gather", "sendobj root"),
-    ("scatter", "objects.scatter", "sendobj root"),
-    ("allgather", "objects.allgather", "sendobj"),
-    ("alltoall", "objects.alltoall", "sendobj"),
-    ("reduce", "objects.reduce", "sendobj op root"),
-    ("allreduce", "objects.allreduce", "sendobj op"),
-]
-_LOWER_SCANS = [("scan", "objects.scan False", "sendobj op"), ("exscan", "objects.scan True", "sendobj op")]
-_UPPER_NEIGHBORS = [
-    ("Neighbor_allgather", "neighbors.allgather ''", "sendbuf recvbuf"),
-    ("Neighbor_allgatherv", "neighbors.allgather 'v'", "sendbuf recvbuf"),
-    ("Neighbor_alltoall", "neighbors.alltoall ''", "sendbuf recvbuf"),
-    ("Neighbor_alltoallv", "neighbors.alltoall 'v'", "sendbuf recvbuf"),
-    ("Neighbor_alltoallw", "neighbors.alltoall 'w'", "sendbuf recvbuf"),
-]
-_LOWER_NEIGHBORS = [
-    ("neighbor_allgather", "neighbors.allgather_objects", "sendobj"),
-    ("neighbor_alltoall", "neighbors.alltoall_objects", "sendobj"),
-]
+def _plan(row: Collective) -> str:
+    """Return the plan of a call: those of operations with blocks of different forms, or objects, share one."""
+    name = row.name.lower()
+    if row.is_of_neighbors:
+        return f"neighbors.{name.removeprefix('neighbor_').rstrip('vw')}{'_objects' * row.name.islower()}"
+    return f"{'objects' if row.name.islower() else 'plans'}.{'scan' if 'scan' in name else name.rstrip('vw')}"
+
+
+def _first(row: Collective) -> list[str]:
+    """Return the arguments that tell a plan which of its calls it is for."""
+    name = row.name.lower()
+    if "scan" in name:
+        return [repr(name == "exscan" if row.name.islower() else name)]
+    if row.name.islower() or "op" in row.parameters:
+        return []
+    return [repr(each.blocks) for each in (row.received, row.sent) if each is not None and each.blocks is not None][:1]
+
 
 _NAMES: dict[str, Any] = {
     "__name__": __name__,
@@ -256,13 +225,6 @@ _NAMES: dict[str, Any] = {
     "INFO_NULL": INFO_NULL,
 }
 
-for _cls, _owner, _upper, _lower in (
-    (Collectives, "Comm", _UPPER, _LOWER),
-    (Scans, "Intracomm", _UPPER_SCANS, _LOWER_SCANS),
-    (NeighborCollectives, "Topocomm", _UPPER_NEIGHBORS, _LOWER_NEIGHBORS),
-):
-    _methods = [method for method in _all_forms(_owner, _upper) if method.name not in vars(_cls)]
-    for _name, _plan, _parameters in _lower:
-        _methods.append(Method(_name, _parameters, "Any", _statement("return run", _owner, _name, _plan, _parameters)))
-    add_methods(_cls, _NAMES, _methods)
+for _cls, _owner in ((Collectives, "Comm"), (Scans, "Intracomm"), (NeighborCollectives, "Topocomm")):
+    add_methods(_cls, _NAMES, [method for method in _methods(_owner) if method.name not in vars(_cls)])
 add_methods(Collectives, _NAMES, [Method("barrier", "", "None", "run(self._comm(), plans.barrier, 'Comm.Barrier')")])

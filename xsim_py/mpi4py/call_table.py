@@ -1,0 +1,159 @@
+"""The collective calls of mpi4py, a row each: parameters, and what each buffer is to the rank that passes it.
+
+Rows are data. The methods of the interface (`collective_calls`), the checks of collectives (`checks.collectives`,
+`checks.significant`) and the argument lists of the C binding come from them. They are compared with mpi4py's stub file
+and with MPICH's prototypes in tests/mpi4py/test_call_table.py.
+
+A column of the table is a parameter. A buffer has a form after a colon (MPI 4.1, chapters 6 and 8.6): ``one`` block,
+``each`` for equal blocks of all ranks (or neighbours), ``v`` for blocks with counts, ``w`` for blocks with counts and
+types, and ``part`` for the counts of `recvcounts`; with ``@`` it is significant only on the root. A row is three calls:
+blocking, nonblocking (``Ibcast``) and persistent (``Bcast_init``); a lower-case row is only the blocking call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+__all__ = ["COLLECTIVES", "Buffer", "Collective", "collective"]
+
+_ROWS = """
+Comm       Barrier
+Comm       Bcast                  buf:one@       root
+Comm       Gather                 sendbuf:one    recvbuf:each@  root
+Comm       Gatherv                sendbuf:one    recvbuf:v@     root
+Comm       Scatter                sendbuf:each@  recvbuf:one    root
+Comm       Scatterv               sendbuf:v@     recvbuf:one    root
+Comm       Allgather              sendbuf:one    recvbuf:each
+Comm       Allgatherv             sendbuf:one    recvbuf:v
+Comm       Alltoall               sendbuf:each   recvbuf:each
+Comm       Alltoallv              sendbuf:v      recvbuf:v
+Comm       Alltoallw              sendbuf:w      recvbuf:w
+Comm       Reduce                 sendbuf:one    recvbuf:one@   op  root
+Comm       Allreduce              sendbuf:one    recvbuf:one    op
+Comm       Reduce_scatter_block   sendbuf:each   recvbuf:one    op
+Comm       Reduce_scatter         sendbuf:part   recvbuf:one    recvcounts  op
+Intracomm  Scan                   sendbuf:one    recvbuf:one    op
+Intracomm  Exscan                 sendbuf:one    recvbuf:one    op
+Topocomm   Neighbor_allgather     sendbuf:one    recvbuf:each
+Topocomm   Neighbor_allgatherv    sendbuf:one    recvbuf:v
+Topocomm   Neighbor_alltoall      sendbuf:each   recvbuf:each
+Topocomm   Neighbor_alltoallv     sendbuf:v      recvbuf:v
+Topocomm   Neighbor_alltoallw     sendbuf:w      recvbuf:w
+Comm       barrier
+Comm       bcast                  obj:one@       root
+Comm       gather                 sendobj:one    root
+Comm       scatter                sendobj:each@  root
+Comm       allgather              sendobj:one
+Comm       alltoall               sendobj:each
+Comm       reduce                 sendobj:one    op  root
+Comm       allreduce              sendobj:one    op
+Intracomm  scan                   sendobj:one    op
+Intracomm  exscan                 sendobj:one    op
+Topocomm   neighbor_allgather     sendobj:one
+Topocomm   neighbor_alltoall      sendobj:each
+"""
+_OPTIONAL = ("op", "recvcounts", "root")
+"""Parameters with a default."""
+
+
+class Buffer(NamedTuple):
+    """A buffer, or an object, that a collective takes."""
+
+    parameter: str
+    place: int
+    """Its position among the arguments."""
+    form: str
+    """``one``, ``each``, ``v``, ``w`` or ``part``."""
+    is_of_root: bool
+    """Whether it is significant only on the root."""
+
+    @property
+    def blocks(self) -> str | None:
+        """The suffix of calls with such blocks: empty, ``v`` or ``w``; None if it is one block."""
+        return {"each": "", "v": "v", "w": "w"}.get(self.form)
+
+
+class Collective(NamedTuple):
+    """A row of the table."""
+
+    owner: str
+    name: str
+    parameters: tuple[str, ...]
+    sent: Buffer | None
+    received: Buffer | None
+    """The buffer of a broadcast is both: it is sent by the root, and received by the others."""
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """The names of its calls: blocking, nonblocking, persistent."""
+        return (self.name,) if self.name.islower() else (self.name, f"I{self.name.lower()}", f"{self.name}_init")
+
+    @property
+    def has_root(self) -> bool:
+        """Whether one rank has another role than the others."""
+        return "root" in self.parameters
+
+    @property
+    def is_of_neighbors(self) -> bool:
+        """Whether ranks exchange data only with their neighbours."""
+        return self.owner == "Topocomm"
+
+    @property
+    def has_unequal_blocks(self) -> bool:
+        """Whether a buffer has a count for each rank."""
+        return any(each is not None and each.form in ("v", "w") for each in (self.sent, self.received))
+
+    def bound(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the arguments of a call by parameter; None if the call itself rejects them.
+
+        Omitted arguments are left out, and so is the `info` of persistent calls.
+        """
+        given = dict(zip(self.parameters, args, strict=False))
+        named = {name: value for name, value in named.items() if name != "info"}
+        if len(args) > len(self.parameters) + 1 or not given.keys().isdisjoint(named):
+            return None
+        given |= named
+        return given if {*self.parameters} >= given.keys() >= {*self.parameters} - {*_OPTIONAL} else None
+
+    def c_arguments(self, form: str = "") -> Iterator[str]:
+        """Yield the kinds of the arguments of a call in C, in order (MPI 4.1, A.3.4).
+
+        They are ``in`` and ``out`` for addresses, ``count``, ``type``, ``counts``, ``displacements``, ``types``,
+        ``op``, ``root``, ``comm``, ``info`` and ``request``. `form` is empty, ``I`` or ``_init``.
+        """
+        if "op" in self.parameters:
+            yield from ("in", "out", "counts" if "recvcounts" in self.parameters else "count", "type", "op")
+        else:
+            for buffer, address in ((self.sent, "in"), (self.received, "out")):
+                if buffer is not None and (address == "out" or self.sent != self.received):
+                    yield address
+                    if buffer.form in ("v", "w"):
+                        yield from ("counts", "displacements", "types" if buffer.form == "w" else "type")
+                    else:
+                        yield from ("count", "type")
+        yield from ("root",) * self.has_root + ("comm",)
+        yield from {"": (), "I": ("request",), "_init": ("info", "request")}[form]
+
+
+def _buffer(column: str, place: int) -> Buffer:
+    parameter, _, form = column.partition(":")
+    return Buffer(parameter, place, form.rstrip("@"), form.endswith("@"))
+
+
+def _row(owner: str, name: str, *columns: str) -> Collective:
+    buffers = [_buffer(column, place) for place, column in enumerate(columns) if ":" in column]
+    sent = next((each for each in buffers if not each.parameter.startswith("recv")), None)
+    received = sent if name.lower() == "bcast" else next((each for each in buffers if each is not sent), None)
+    return Collective(owner, name, tuple(column.partition(":")[0] for column in columns), sent, received)
+
+
+COLLECTIVES = {row.name: row for row in (_row(*line.split()) for line in _ROWS.strip().splitlines())}
+"""The rows by name."""
+
+
+@cache
+def collective(name: str) -> Collective | None:
+    """Return the row of a call by the name of any of its forms."""
+    return next((row for row in COLLECTIVES.values() if name in row.forms), None)
