@@ -1,13 +1,14 @@
-"""The collective calls of mpi4py, a row each: parameters, and what each buffer is to the rank that passes it.
+"""The collective calls of mpi4py, one row each: parameters, and the role of each buffer.
 
-Rows are data. The methods of the interface (`collective_calls`), the checks of collectives (`checks.collectives`,
-`checks.significant`) and the argument lists of the C binding come from them. They are compared with mpi4py's stub file
-and with MPICH's prototypes in tests/mpi4py/test_call_table.py.
+Rows are data. They define the methods of the interface (`collective_calls`), the checks of collectives
+(`checks.collectives`, `checks.significant`) and the argument lists of the C binding. A test compares them with mpi4py's
+stub file and with MPICH's prototypes (tests/mpi4py/test_call_table.py).
 
-A column of the table is a parameter. A buffer has a form after a colon (MPI 4.1, chapters 6 and 8.6): ``one`` block,
-``each`` for equal blocks of all ranks (or neighbours), ``v`` for blocks with counts, ``w`` for blocks with counts and
-types, and ``part`` for the counts of `recvcounts`; with ``@`` it is significant only on the root. A row is three calls:
-blocking, nonblocking (``Ibcast``) and persistent (``Bcast_init``); a lower-case row is only the blocking call.
+Each column of a row is a parameter. For a buffer, the form of its data follows a colon (MPI 4.1, chapters 6 and 8.6):
+``one`` block, ``each`` for equal blocks, one per rank or neighbour, ``v`` for blocks with counts, ``w`` for blocks with
+counts and types, or ``part`` for blocks with the counts in `recvcounts`. A buffer with ``@`` is significant only on the
+root. An upper-case row stands for three calls: blocking, nonblocking (``Ibcast``) and persistent (``Bcast_init``). A
+lower-case row is a blocking call.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class Buffer(NamedTuple):
     form: str
     """``one``, ``each``, ``v``, ``w`` or ``part``."""
     is_of_root: bool
-    """Whether it is significant only on the root."""
+    """True if it is significant only on the root."""
 
     @property
     def blocks(self) -> str | None:
@@ -92,23 +93,23 @@ class Collective(NamedTuple):
 
     @property
     def has_root(self) -> bool:
-        """Whether one rank has another role than the others."""
+        """True if one rank, the root, has a special role."""
         return "root" in self.parameters
 
     @property
     def is_of_neighbors(self) -> bool:
-        """Whether ranks exchange data only with their neighbours."""
+        """True if ranks exchange data only with their neighbours."""
         return self.owner == "Topocomm"
 
     @property
     def has_unequal_blocks(self) -> bool:
-        """Whether a buffer has a count for each rank."""
+        """True if a buffer has a count for each rank."""
         return any(each is not None and each.form in ("v", "w") for each in (self.sent, self.received))
 
     def bound(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the arguments of a call by parameter; None if the call itself rejects them.
 
-        Omitted arguments are left out, and so is the `info` of persistent calls.
+        The result contains neither omitted arguments nor the `info` of persistent calls.
         """
         given = dict(zip(self.parameters, args, strict=False))
         named = {name: value for name, value in named.items() if name != "info"}

@@ -12,8 +12,7 @@ from typing import Any, ClassVar, TypeAlias
 from . import current
 
 wrappers: list[str] = []
-"""The files of the functions that stand between a call of the program and the called method; see `Patches.wrap_calls`.
-"""
+"""The files with the functions that wrap methods called by the program; see `Patches.wrap_calls`."""
 
 Table: TypeAlias = tuple[tuple[str, str, Mapping[str, Any]], ...]
 """The replacements made by a file. A row has the dotted name of a module, class or object, a description for users,
