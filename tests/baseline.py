@@ -69,10 +69,13 @@ def main() -> None:
             if options.against and now[name] != before.get(name):
                 differ += 1
                 print(f"{name}: {now[name]}, before {before.get(name, 'not run')}", flush=True)
+    lost = [name for name in before if name not in now and any(word in name for word in options.words or [""])]
+    for name in lost:
+        print(f"{name}: not run, before {before[name]}", flush=True)
     if options.save:
         options.save.write_text(json.dumps(now, indent=0), encoding="utf-8")
-    print(f"{len(now):,} runs, {differ} differ" if options.against else f"{len(now):,} runs")
-    sys.exit(min(differ, 1))
+    print(f"{len(now):,} runs, {differ + len(lost)} differ" if options.against else f"{len(now):,} runs")
+    sys.exit(min(differ + len(lost), 1) if now else "no run has such a word in its name")
 
 
 if __name__ == "__main__":

@@ -183,11 +183,15 @@ def test_a_message_with_another_tag_is_named_with_the_line_of_its_send(tmp_path:
     assert "a message from rank 1, tag 3; but here is one from rank 1, tag 4, sent at prog.py:5\n" in report
 
 
-def test_a_function_more_between_a_call_and_the_transport_changes_no_report(monkeypatch: pytest.MonkeyPatch):
-    send = p2p._send
-    monkeypatch.setattr(p2p, "_send", lambda *words: (lambda: send(*words))())
-    program = "from mpi4py import MPI\ncomm = MPI.COMM_WORLD\ncomm.send(b'', 0, 4) if comm.rank else comm.recv(tag=3)"
-    for tools in ({}, {"trace": True}, {"check": True}, {"fail": ["rank=1 before its 99th send"], "ft": True}):
+@pytest.mark.parametrize("call", ["send", "isend"])
+def test_a_function_more_between_a_call_and_the_transport_changes_no_report(call: str, monkeypatch: pytest.MonkeyPatch):
+    send = getattr(p2p, f"_{call}")
+    monkeypatch.setattr(p2p, f"_{call}", lambda *words: (lambda: send(*words))())
+    program = (
+        f"from mpi4py import MPI\ncomm = MPI.COMM_WORLD\ncomm.{call}(b'', 0, 4) if comm.rank else comm.recv(tag=3)"
+    )
+    at_a_call = {"fail": ["rank=1 before its 99th send"], "ft": True}
+    for tools in ({}, {"trace": True}, {"check": True}, at_a_call, {"resilience": "legio"}):
         result = simulate(program, kind="code", ranks=2, **tools)
         assert "tag 4, sent at <string>:3\n" in result.report, tools
 

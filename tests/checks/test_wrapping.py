@@ -56,9 +56,16 @@ for call in (
     lambda: comm.Scan_init(a, b, MPI.SUM, MPI.INFO_NULL, 1),
 ):
     try:
-        call()
+        if comm.rank == 0:
+            call()
     except TypeError as error:
-        print(comm.rank, error)
+        print(error)
+try:
+    comm.Gatherv(a, b, root="x")
+except TypeError as error:
+    print(error)
+comm.Barrier()
+comm.bcast(np.zeros(4 - comm.rank))
 """
 
 
@@ -84,5 +91,5 @@ def test_collectives_take_and_refuse_the_arguments_that_they_do_without_checks()
         assert result.exit_status == 0, result.report
         printed[check] = out.getvalue()
     assert printed[True] == printed[False]
-    assert printed[True].count("\n") == 16
+    assert printed[True].count("\n") == 10
     assert {finding.category for finding in result.findings} == set()  # the errors are caught

@@ -21,14 +21,14 @@ from xsim_py.mpi4py.collective_plans import PARSERS
 from xsim_py.mpi4py.memory import is_in_place
 from xsim_py.mpi4py.op import INSTANCES
 
-from .buffers import check_disjoint, exchange_guards
+from .buffers import are_distinct, check_disjoint, exchange_guards
 from .conflicts import drop_ordered
 from .copies import into_copy
 from .point_to_point import core_of
 from .records import CollectiveCall, CollectiveCalls
 from .requests import of_request
 from .signatures import Signature, described, of_buffer, of_elements, same
-from .significant import are_distinct, check_blocks, check_buffers, guards, receives, significant
+from .significant import check_blocks, check_buffers, guards, receives, significant
 
 if TYPE_CHECKING:
     from .monitor import Monitor, MpiCall
@@ -198,33 +198,30 @@ def _size(comm: Any) -> int:
 Arguments = dict[str, Any]
 
 
-def _of_row(row: Collective, comm: Any, *args: Any, **named: Any) -> Arguments:
+def _of_row(row: Collective, comm: Any, given: dict[str, Any]) -> Arguments:
     """Return the arguments of a collective that other members' calls are compared with."""
-    given = row.bound(args, named)
-    if given is None:  # the call itself reports the error
-        return {}
     found: Arguments = {"root": given.get("root", 0)} if row.has_root else {}
-    root, size = found.get("root"), _size(comm)
     if "op" in row.parameters:
         found["op"] = _op(given.get("op", SUM))
     if "recvcounts" in row.parameters and (counts := _integers(given.get("recvcounts"))) is not None:
         found["same"] = f"recvcounts {counts}"
-    if row.sent is None or row.received is None:
+    if row.sent is None or row.received is None or row.name.islower():
         return found
-    buffers = [row.sent] if row.sent == row.received else [row.sent, row.received]
-    specs = {each: given[each.parameter] for each in buffers}
     if "op" in row.parameters:
-        sent = specs[row.received] if is_in_place(specs[row.sent]) else specs[row.sent]
-        return found | {"signatures": (of_buffer(sent),)}
-    is_here = {each: not each.is_of_root or len(buffers) == 1 or root == _me(comm) for each in buffers}
+        spec = given[row.sent.parameter]
+        found["signatures"] = (of_buffer(given[row.received.parameter] if is_in_place(spec) else spec),)
+        return found
+    root, size = found.get("root"), _size(comm)
+    buffers = [row.sent] if row.sent == row.received else [row.sent, row.received]
+    here = [each for each in buffers if not each.is_of_root or root == _me(comm)]
     if not (row.has_unequal_blocks or row.is_of_neighbors):
-        first = sorted(buffers, key=lambda each: each.is_of_root)  # what all ranks pass
-        blocks = [of_buffer(specs[each], size if each.form == "each" else 0) for each in first if is_here[each]]
-        return found | {"signatures": (*blocks,)}
+        here.sort(key=lambda each: each.is_of_root)  # what all ranks pass comes first
+        found["signatures"] = tuple(of_buffer(given[each.parameter], size * (each.form == "each")) for each in here)
+        return found
     sources, dests = comm.inoutedges if row.is_of_neighbors else (range(size), range(size))
     for key, buffer, peers in (("sent_blocks", row.sent, dests), ("expected_blocks", row.received, sources)):
-        others = peers if root is None or buffer.form != "one" else [root]
-        found[key] = _blocks(specs[buffer], buffer.form, peers, others) if is_here[buffer] else {}
+        others = [peer for peer in peers if peer >= 0] if root is None or buffer.form != "one" else [root]
+        found[key] = _blocks(given[buffer.parameter], buffer.form, peers, others) if buffer in here else {}
     return found
 
 
@@ -232,7 +229,7 @@ def _blocks(spec: Any, form: str, peers: Sequence[int], others: Sequence[int]) -
     """Return the signature of the block for, or from, each of the `others`; of neighbours if they have one edge."""
     if form not in ("v", "w"):
         signature = of_buffer(spec, len(peers) if form == "each" else 0)
-        return {} if signature is None else dict.fromkeys((each for each in others if each >= 0), signature)
+        return {} if signature is None else dict.fromkeys(others, signature)
     if spec is None or is_in_place(spec):
         return {}
     try:
@@ -307,21 +304,10 @@ def _in_place_argument(row: Collective) -> str:
 
 
 def _check_in_place(
-    monitor: Monitor,
-    call: MpiCall,
-    comm: Any,
-    entry: CollectiveCall,
-    which: str,
-    one: Any = None,
-    other: Any = None,
-    *_: Any,
-    **named: Any,
+    monitor: Monitor, call: MpiCall, comm: Any, entry: CollectiveCall, which: str, given: dict[str, Any]
 ) -> None:
     """Find MPI.IN_PLACE where only the root may pass it (MPI 4.1, 6.5 to 6.9)."""
-    if entry.root == _me(comm) or not comm.is_intra:
-        return
-    buf = named.get(which, one if which == "sendbuf" else other)
-    if is_in_place(buf):
+    if entry.root != _me(comm) and comm.is_intra and is_in_place(given[which]):
         text = f"{call.title}: MPI.IN_PLACE as {which} of a rank that is not the root"
         monitor.note(INVALID_PARAMETER, call.place, text, call.rank.number)
 
@@ -344,16 +330,20 @@ def _follow_blocking(name: str, row: Collective) -> Callable[..., After | None]:
     has_two = not name.islower() and row.sent != row.received
 
     def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any, **kwargs: Any) -> After | None:
-        entry = CollectiveCall(call.rank.number, spelled, call.place, **_of_row(row, comm, *args, **kwargs))
+        given = row.bound(args, kwargs)
+        if given is None:  # the call itself reports the error
+            return None
+        entry = CollectiveCall(call.rank.number, spelled, call.place, **_of_row(row, comm, given))
         if which:
-            _check_in_place(monitor, call, comm, entry, which, *args, **kwargs)
+            _check_in_place(monitor, call, comm, entry, which, given)
         after, core = None, core_of(comm)
         if (has_blocks or call.rank.buffers or call.rank.exposed) and core is not None:
-            after = check_buffers(monitor, call, core, row, entry.root, args, kwargs)
-        if has_two and (len(args) > 1 or "recvbuf" in kwargs) and core is not None and receives(core, row, entry.root):
-            into_copy(monitor, call, args[1] if len(args) > 1 else kwargs["recvbuf"], 1, "recvbuf")
-        if has_two and not are_distinct(args, kwargs) and core is not None:
-            after = _check_disjoint_after(monitor, call, significant(core, row, entry.root, args, kwargs), after)
+            after = check_buffers(monitor, call, core, row, entry.root, given)
+        if has_two and core is not None:
+            if receives(core, row, entry.root):
+                into_copy(monitor, call, given["recvbuf"], 1, "recvbuf")
+            if not are_distinct(given["sendbuf"], given["recvbuf"]):
+                after = _check_disjoint_after(monitor, call, significant(core, row, entry.root, given), after)
         enter(monitor, call, comm, entry)
         call.rank.steps.add([entry], [entry], True)
         if synchronises and monitor.accesses and entry.instance is not None:
@@ -377,12 +367,15 @@ def _follow_nonblocking(name: str, row: Collective) -> Callable[..., After | Non
     """Return the check of a nonblocking collective."""
     which = _in_place_argument(row)
 
-    def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any, **kwargs: Any) -> After:
-        entry = CollectiveCall(call.rank.number, name, call.place, **_of_row(row, comm, *args, **kwargs))
+    def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any, **kwargs: Any) -> After | None:
+        given = row.bound(args, kwargs)
+        if given is None:  # the call itself reports the error
+            return None
+        entry = CollectiveCall(call.rank.number, name, call.place, **_of_row(row, comm, given))
         if which:
-            _check_in_place(monitor, call, comm, entry, which, *args, **kwargs)
+            _check_in_place(monitor, call, comm, entry, which, given)
         core = core_of(comm)
-        sent, received = (None, None) if core is None else significant(core, row, entry.root, args, kwargs)
+        sent, received = (None, None) if core is None else significant(core, row, entry.root, given)
         if row.has_unequal_blocks:
             check_blocks(monitor, call, received)
         enter(monitor, call, comm, entry)
@@ -404,11 +397,14 @@ def _follow_nonblocking(name: str, row: Collective) -> Callable[..., After | Non
 def _follow_persistent(name: str, row: Collective) -> Callable[..., After | None]:
     """Return the check of a persistent collective, whose order of starts is free."""
 
-    def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any, **kwargs: Any) -> After:
-        entry = CollectiveCall(call.rank.number, name, call.place, **_of_row(row, comm, *args, **kwargs))
+    def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any, **kwargs: Any) -> After | None:
+        given = row.bound(args, kwargs, info=True)
+        if given is None:  # the call itself reports the error
+            return None
+        entry = CollectiveCall(call.rank.number, name, call.place, **_of_row(row, comm, given))
         core = core_of(comm)
         if row.has_unequal_blocks and core is not None:
-            check_blocks(monitor, call, significant(core, row, entry.root, args, kwargs)[1])
+            check_blocks(monitor, call, significant(core, row, entry.root, given)[1])
         enter(monitor, call, comm, entry)
 
         def start(number: int, record: Any, by: MpiCall) -> None:
@@ -416,7 +412,7 @@ def _follow_persistent(name: str, row: Collective) -> Callable[..., After | None
             join_collective(monitor, by, record.comm, begun, number)
             record.collective = begun
             by.rank.steps.add([begun], [], True)
-            uses = guards(monitor, by, *significant(record.comm, row, entry.root, args, kwargs))
+            uses = guards(monitor, by, *significant(record.comm, row, entry.root, given))
             for used in exchange_guards(monitor, by, record.title, *uses):
                 used.begin(record)
 

@@ -46,16 +46,15 @@ def receives(core: Any, row: Collective, root: Any) -> bool:
     return _roles(core, row, root)[1]
 
 
-def significant(core: Any, row: Collective, root: Any, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any]:
+def significant(core: Any, row: Collective, root: Any, given: dict[str, Any]) -> tuple[Any, Any]:
     """Return the buffers that a rank reads and writes in a collective, or None.
 
     Both are buffer arguments that `buffers` accepts, or parsed buffers.
     """
     reads, writes = _roles(core, row, root)
-    given = row.bound(args, named) or {}
     if row.sent is None or row.received is None:  # a barrier
         return None, None
-    sent, received = given.get(row.sent.parameter), given.get(row.received.parameter)
+    sent, received = given[row.sent.parameter], given[row.received.parameter]
     if row.sent == row.received:
         return (sent, None) if reads else (None, received if writes else None)
     sources: Sequence[int] = range(len(core.remote))
@@ -111,22 +110,16 @@ def guards(monitor: Monitor, call: MpiCall, sent: Any, received: Any) -> tuple[b
     return buffers.guard_send_buffer(monitor, call, sent), buffers.guard_receive_buffer(monitor, call, received)
 
 
-def are_distinct(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
-    """Return True if the two buffers of a collective certainly share no byte."""
-    sent = args[0] if args else named.get("sendbuf")
-    return buffers.are_distinct(sent, args[1] if len(args) > 1 else named.get("recvbuf"))
-
-
 def check_buffers(
-    monitor: Monitor, call: MpiCall, core: Any, row: Collective, root: Any, args: tuple[Any, ...], named: dict[str, Any]
+    monitor: Monitor, call: MpiCall, core: Any, row: Collective, root: Any, given: dict[str, Any]
 ) -> After | None:
     """Find incorrect buffers of a blocking collective, and the requests that use them."""
     is_in_use = bool(call.rank.buffers or call.rank.exposed)
     if row.name.islower():
         if is_in_use and row.sent is not None and _roles(core, COLLECTIVES[row.name.capitalize()], root)[0]:
-            buffers.overlapping_object(monitor, call, args[0] if args else named.get(row.sent.parameter))
+            buffers.overlapping_object(monitor, call, given[row.sent.parameter])
         return None
-    sent, received = significant(core, row, root, args, named)
+    sent, received = significant(core, row, root, given)
     check_blocks(monitor, call, received)
     if not is_in_use:
         return None

@@ -74,9 +74,9 @@ def _remove_modules() -> dict[str, ModuleType]:
 
 
 @cache
-def _twins(real: ModuleType) -> dict[int, Any]:
-    """Return the simulated object for each object of the real module, by its address."""
-    return {id(value): getattr(MPI, name) for name, value in vars(real).items() if hasattr(MPI, name)}
+def _twins(real: ModuleType) -> dict[int, tuple[Any, Any]]:
+    """Return each object of the real module with the simulated one, by its address."""
+    return {id(value): (value, getattr(MPI, name)) for name, value in vars(real).items() if hasattr(MPI, name)}
 
 
 def _substitute(patches: Patches, namespace: dict[str, Any], real: dict[str, ModuleType]) -> None:
@@ -87,7 +87,7 @@ def _substitute(patches: Patches, namespace: dict[str, Any], real: dict[str, Mod
         elif value is real["mpi4py"]:
             patches.put(namespace, name, sys.modules[__package__])
         elif "mpi4py.MPI" in (type(value).__module__, getattr(value, "__module__", None)) and id(value) in twins:
-            patches.put(namespace, name, twins[id(value)])
+            patches.put(namespace, name, twins[id(value)][1])
 
 
 def _table_of_rank(name: str, make: Any) -> Any:

@@ -1,8 +1,8 @@
 """The collective calls of mpi4py, one row each: parameters, and the role of each buffer.
 
-Rows are data. They define the methods of the interface (`collective_calls`), the checks of collectives
-(`checks.collectives`, `checks.significant`) and the argument lists of the C binding. A test compares them with mpi4py's
-stub file and with MPICH's prototypes (tests/mpi4py/test_call_table.py).
+Rows are data. They define the methods of the interface (`collective_calls`) and the checks of collectives
+(`checks.collectives`, `checks.significant`), and have the argument lists of the C binding. A test compares them with
+mpi4py's stub file and with MPICH's prototypes (tests/mpi4py/test_call_table.py).
 
 Each column of a row is a parameter. For a buffer, the form of its data follows a colon (MPI 4.1, chapters 6 and 8.6):
 ``one`` block, ``each`` for equal blocks, one per rank or neighbour, ``v`` for blocks with counts, ``w`` for blocks with
@@ -17,11 +17,11 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-__all__ = ["COLLECTIVES", "Buffer", "Collective", "collective"]
+__all__ = ["COLLECTIVES", "Buffer", "Collective"]
 
 _ROWS = """
 Comm       Barrier
-Comm       Bcast                  buf:one@       root
+Comm       Bcast                  buf:one        root
 Comm       Gather                 sendbuf:one    recvbuf:each@  root
 Comm       Gatherv                sendbuf:one    recvbuf:v@     root
 Comm       Scatter                sendbuf:each@  recvbuf:one    root
@@ -43,7 +43,7 @@ Topocomm   Neighbor_alltoall      sendbuf:each   recvbuf:each
 Topocomm   Neighbor_alltoallv     sendbuf:v      recvbuf:v
 Topocomm   Neighbor_alltoallw     sendbuf:w      recvbuf:w
 Comm       barrier
-Comm       bcast                  obj:one@       root
+Comm       bcast                  obj:one        root
 Comm       gather                 sendobj:one    root
 Comm       scatter                sendobj:each@  root
 Comm       allgather              sendobj:one
@@ -63,8 +63,6 @@ class Buffer(NamedTuple):
     """A buffer, or an object, that a collective takes."""
 
     parameter: str
-    place: int
-    """Its position among the arguments."""
     form: str
     """``one``, ``each``, ``v``, ``w`` or ``part``."""
     is_of_root: bool
@@ -106,17 +104,20 @@ class Collective(NamedTuple):
         """True if a buffer has a count for each rank."""
         return any(each is not None and each.form in ("v", "w") for each in (self.sent, self.received))
 
-    def bound(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any] | None:
+    def bound(self, args: tuple[Any, ...], named: Mapping[str, Any], *, info: bool = False) -> dict[str, Any] | None:
         """Return the arguments of a call by parameter; None if the call itself rejects them.
 
-        The result contains neither omitted arguments nor the `info` of persistent calls.
+        The result contains neither omitted arguments nor `info`, which only persistent calls have.
         """
+        if info:
+            named = {name: value for name, value in named.items() if name != "info"}
+            args = args[: -1 if len(args) == len(self.parameters) + 1 else None]
         given = dict(zip(self.parameters, args, strict=False))
-        named = {name: value for name, value in named.items() if name != "info"}
-        if len(args) > len(self.parameters) + 1 or not given.keys().isdisjoint(named):
+        if len(args) > len(self.parameters) or not given.keys().isdisjoint(named):
             return None
         given |= named
-        return given if {*self.parameters} >= given.keys() >= {*self.parameters} - {*_OPTIONAL} else None
+        missing = [name for name in self.parameters if name not in given and name not in _OPTIONAL]
+        return None if missing or not given.keys() <= _known(self.parameters) else given
 
     def c_arguments(self, form: str = "") -> Iterator[str]:
         """Yield the kinds of the arguments of a call in C, in order (MPI 4.1, A.3.4).
@@ -138,13 +139,18 @@ class Collective(NamedTuple):
         yield from {"": (), "I": ("request",), "_init": ("info", "request")}[form]
 
 
-def _buffer(column: str, place: int) -> Buffer:
+@cache
+def _known(parameters: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(parameters)
+
+
+def _buffer(column: str) -> Buffer:
     parameter, _, form = column.partition(":")
-    return Buffer(parameter, place, form.rstrip("@"), form.endswith("@"))
+    return Buffer(parameter, form.rstrip("@"), form.endswith("@"))
 
 
 def _row(owner: str, name: str, *columns: str) -> Collective:
-    buffers = [_buffer(column, place) for place, column in enumerate(columns) if ":" in column]
+    buffers = [_buffer(column) for column in columns if ":" in column]
     sent = next((each for each in buffers if not each.parameter.startswith("recv")), None)
     received = sent if name.lower() == "bcast" else next((each for each in buffers if each is not sent), None)
     return Collective(owner, name, tuple(column.partition(":")[0] for column in columns), sent, received)
@@ -152,9 +158,3 @@ def _row(owner: str, name: str, *columns: str) -> Collective:
 
 COLLECTIVES = {row.name: row for row in (_row(*line.split()) for line in _ROWS.strip().splitlines())}
 """The rows by name."""
-
-
-@cache
-def collective(name: str) -> Collective | None:
-    """Return the row of a call by the name of any of its forms."""
-    return next((row for row in COLLECTIVES.values() if name in row.forms), None)

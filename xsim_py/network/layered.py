@@ -6,7 +6,7 @@ See `link` for the closed form, and `network` for the interface of a model.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,10 +25,11 @@ _MOST_PAIRS: Final = 1 << 16  # 8 MB; computing the distance of two tree nodes t
 class LayeredNetwork(Network):
     """The costs of messages between the ranks of a machine."""
 
-    link_class: Callable[..., Link] = Link
+    link_class: type[Link] = Link
     """The class that computes the costs; subclasses may replace it."""
 
     def __init__(self, spec: MachineSpec, *, places: Places) -> None:
+        self._shares_port = False
         self._across_costs = spec.network
         self._node_of = places.node_of
         self._topology = places.topology
@@ -77,15 +78,13 @@ class LayeredNetwork(Network):
 
     def _share_interfaces(self) -> None:
         """Make messages share the injection port of their sender instead of waiting for it."""
-        kind = self.link_class
-
-        def sharing(*args: Any, **named: Any) -> Link:
-            link = kind(*args, **named)
-            link.shares_port = True
-            return link
-
-        self.link_class = sharing
+        self._shares_port = True
         self._unshared_by_name.clear()
+
+    def _new_link(self, costs: LayerSpec, **named: Any) -> Link:
+        link = self.link_class(costs, **named)
+        link.shares_port = self._shares_port
+        return link
 
     def _set_codes(self) -> None:
         ranks, codes = self._node_of, self._codes
@@ -146,8 +145,8 @@ class LayeredNetwork(Network):
     def _within(self, costs: LayerSpec, name: str) -> Link:
         """Make the costs of messages within a node, including those of its shared memory, if any."""
         slowest, memory_ps = self._by_layer[-1] if self._memory and self._by_layer else (Fraction(0), 0)
-        link = self.link_class(costs, layer=name, hops=0, route_ps=memory_ps, slowest=slowest)
-        self._unshared[link] = self.link_class(costs, layer=name, hops=0, route_ps=0)
+        link = self._new_link(costs, layer=name, hops=0, route_ps=memory_ps, slowest=slowest)
+        self._unshared[link] = self._new_link(costs, layer=name, hops=0, route_ps=0)
         return link
 
     def _make(self, route: Any, index: int | None = None) -> Link:
@@ -158,11 +157,11 @@ class LayeredNetwork(Network):
         costs, name = self._parameters_of(index)
         if self._by_layer is None:
             assert self._across_costs is not None
-            link = self.link_class(costs, layer=name, hops=route, route_ps=route * self._across_costs.per_hop_ps)
+            link = self._new_link(costs, layer=name, hops=route, route_ps=route * self._across_costs.per_hop_ps)
         else:
             link = self._over(costs, name, route)
         if self._shares_links:
-            self._unshared[link] = self._unshared_by_name.get(name) or self.link_class(
+            self._unshared[link] = self._unshared_by_name.get(name) or self._new_link(
                 costs, layer=name, hops=0, route_ps=0
             )
             self._unshared_by_name[name] = self._unshared[link]
@@ -185,7 +184,7 @@ class LayeredNetwork(Network):
         assert self._by_layer is not None
         route_ps = sum(links * latency_ps for links, (_, latency_ps) in zip(route, self._by_layer, strict=True))
         slowest = max([ps for links, (ps, _) in zip(route, self._by_layer, strict=True) if links], default=Fraction(0))
-        return self.link_class(costs, layer=name, hops=sum(route[: self._between]), route_ps=route_ps, slowest=slowest)
+        return self._new_link(costs, layer=name, hops=sum(route[: self._between]), route_ps=route_ps, slowest=slowest)
 
     def _nearest(self) -> Link:
         """Return the costs between the first two nodes, or between nearest nodes if all links are equal."""
@@ -276,7 +275,7 @@ class LayeredNetwork(Network):
             else:
                 hops = max(self._least_hops - backbone, 0)
         costs = [self._across_costs, *(layer for _, layer in self._enclosing)]
-        return min(self.link_class(each, layer="", hops=hops, route_ps=hops * least_ps).least_ps for each in costs)
+        return min(self._new_link(each, layer="", hops=hops, route_ps=hops * least_ps).least_ps for each in costs)
 
     def longest(self) -> Link:
         """Return the costs between the two farthest nodes, or within a node if that takes longer."""

@@ -50,6 +50,8 @@ def run(noise: bool, overtaking: bool, links: bool, flips: bool, hangs: bool, tr
         stdout=(out := io.StringIO()), stderr=io.StringIO(),
     )  # fmt: skip
     assert result.ended in ("finished", "stalled"), result.report  # survivors of a hang may be at different steps
+    counts = [len(result.tables[name].columns["rank"]) if name in result.tables else 0 for name in ("flips", "hangs")]
+    assert counts == [2 * flips, 2 * hangs]
     return result.ended, result.digest, out.getvalue()
 
 

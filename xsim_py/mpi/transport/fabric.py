@@ -15,7 +15,7 @@ A message is one `Message`, one entry in the event queue, and one switch of gree
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -85,11 +85,14 @@ class Carrier:
     launches = True
     """Whether it sees messages when they are sent: then none is queued without `Fabric.launch`."""
 
+    flipped: Sequence[FlippedData] = ()
+    """The bits that it has flipped."""
+    hung: Sequence[HungProcess] = ()
+    """The processes that it has let hang."""
+
     def attach(self, fabric: Fabric) -> None:
         """Join a fabric that is not connected yet."""
         self.fabric = fabric
-        self.flipped: list[FlippedData] = []
-        self.hung: list[HungProcess] = []
 
     def schedule(self, schedule: Schedule) -> None:
         """Schedule its failures of one start of the job; called before any rank runs."""
@@ -241,7 +244,7 @@ class Fabric(HotFabric):
             shard.post_row(message.to, arrival, key, *message.row())
 
     def arrive(self, row: tuple[Any, ...]) -> None:
-        """Deliver a message of another shard from the arguments of `launch`: time, event key, and row."""
+        """Deliver a message of another shard from the arguments of `Shard.post_row`: time, event key, and row."""
         self.deliver(Message(row[0], *row[2:]))
 
     def inject(self, rank: Rank, message: Message, cost: Cost, at_ps: int) -> int:

@@ -28,6 +28,7 @@ class BitFlips(Carrier):
 
     def __init__(self, seed: int) -> None:
         self.seed = seed  # that of the run; each flip has a separate stream
+        self.flipped: list[FlippedData] = []
         self._pending_flips: dict[int, list[Flip]] = {}
 
     def schedule(self, schedule: Schedule) -> None:

@@ -24,13 +24,17 @@ if TYPE_CHECKING:
 
     from .message import Message
 
-_NEVER_PS = 1 << 200
-
 
 class Hangs(Carrier):
     """Defers messages to ranks that hang."""
 
     launches = False
+
+    def __init__(self) -> None:
+        self.hung: list[HungProcess] = []
+        self._until_ps: dict[int, int] = {}
+        self._for_ps: dict[int, int] = {}
+        self._given_up: set[int] = set()
 
     def attach(self, fabric: Fabric) -> None:
         """Join a fabric that is not connected yet."""
@@ -38,9 +42,6 @@ class Hangs(Carrier):
         fabric.equally_far = False  # otherwise one event may represent messages to many ranks
         self._deliver, fabric.deliver = fabric.deliver, self.deliver
         self._control_ready, fabric.control_ready = fabric.control_ready, self.control_ready
-        self._until_ps: dict[int, int] = {}
-        self._for_ps: dict[int, int] = {}
-        self._given_up: set[int] = set()
 
     def schedule(self, schedule: Schedule) -> None:
         """Schedule the hangs of all shards; called before any rank runs.

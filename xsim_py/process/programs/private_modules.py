@@ -133,7 +133,7 @@ class PrivateModules(MetaPathFinder):
         """
         packages = _packages()
         tops = [name for name in packages if name in _modules and self.is_private(name, _modules[name])]
-        taken = {name: _modules.pop(name) for top in tops for name in packages[top]}
+        taken = {name: _modules.pop(name) for top in tops for name in packages[top]}  # they return package by package
         if again:
             specs = {name: getattr(module, "__spec__", None) for name, module in taken.items()}
             self._known = {name: spec for name, spec in specs.items() if isinstance(spec, ModuleSpec)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from types import ModuleType
 from typing import Any
 
@@ -32,21 +33,22 @@ class _GreenletModule(ModuleType):
 PATCHED: Table = (("greenlet", "watched: use by the program", {"__class__": _GreenletModule}),)
 
 
-_looked_at: tuple[list[str], bool] = [], False
-"""The modules that the last run began with, and whether one of them uses greenlets: looking takes a millisecond."""
+_seen: list[Any] = []
+_names: list[tuple[str, dict[str, Any]]] = []
+"""The modules that the last run began with, and the names in each: asking each module for them takes a millisecond."""
 
 
 def install(patches: Patches) -> None:
     """Detect programs that use greenlets, for the duration of a run."""
-    global _looked_at
     patches.install(PATCHED)
-    names = [*_modules]
-    if names != _looked_at[0]:
-        _looked_at = names, any(_has_greenlets(name, module) for name, module in _modules.copy().items())
-    fiber.record_greenlets(_looked_at[1])
+    modules = [*_modules.values()]
+    if len(modules) != len(_seen) or not all(map(operator.is_, modules, _seen)):
+        _seen[:] = modules
+        _names[:] = [(name, each.__dict__) for name, each in _modules.copy().items() if hasattr(each, "__dict__")]
+    candidates = [(name, names["greenlet"]) for name, names in _names if "greenlet" in names]
+    fiber.record_greenlets(any(_is_greenlet(name, found) for name, found in candidates))
 
 
-def _has_greenlets(name: str, module: Any) -> bool:
+def _is_greenlet(name: str, found: Any) -> bool:
     """Return True if a package that ranks share imported `greenlet` before the run."""
-    found = getattr(module, "__dict__", {}).get("greenlet")
     return found in (greenlet, _modules["greenlet"]) and not name.startswith(("greenlet", "xsim_py"))
