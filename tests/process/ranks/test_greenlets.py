@@ -1,8 +1,16 @@
 """A program has greenlets of its own, and MPI in them."""
 
+import sys
 from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from greenlet import greenlet
+from mpi4py import MPI
 
 from tests.process.launch import launch
+from xsim_py import simulate
 
 
 def test_a_call_that_waits_comes_back_to_the_greenlet_that_made_it(tmp_path: Path):
@@ -73,3 +81,21 @@ def test_a_rank_that_dies_or_stalls_in_a_greenlet_of_its_own_is_told_of_with_its
     ended = launch(tmp_path, text.replace("comm.recv()", "__import__('os')._exit(3)"), ranks=2)
     assert (ended.out, ended.result.exit_status) == ("", 3)
     assert launch(tmp_path, text, ranks=2, fail=["rank=0@1us", "rank=1@1us"]).out == ""
+
+
+def test_greenlets_imported_between_runs_are_seen(monkeypatch: pytest.MonkeyPatch):
+    """As in a notebook: a module that was there for earlier runs gets the name later."""
+
+    def program() -> str:
+        comm = MPI.COMM_WORLD
+        comm.send(comm.rank, 1 - comm.rank)
+        found: list[int] = []
+        inner = host.greenlet(lambda: found.append(comm.recv()))
+        inner.switch()
+        return str(found)
+
+    host: Any = ModuleType("host_of_greenlets")
+    monkeypatch.setitem(sys.modules, host.__name__, host)
+    simulate(lambda: None, ranks=2)
+    host.greenlet = greenlet
+    assert simulate(program, ranks=2).values == ["[1]", "[0]"]
