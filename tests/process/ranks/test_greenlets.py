@@ -5,8 +5,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import greenlet as greenlets  # by another name than the simulator looks for
 import pytest
-from greenlet import greenlet
 from mpi4py import MPI
 
 from tests.process.launch import launch
@@ -97,5 +97,5 @@ def test_greenlets_imported_between_runs_are_seen(monkeypatch: pytest.MonkeyPatc
     host: Any = ModuleType("host_of_greenlets")
     monkeypatch.setitem(sys.modules, host.__name__, host)
     simulate(lambda: None, ranks=2)
-    host.greenlet = greenlet
+    host.greenlet = greenlets.greenlet
     assert simulate(program, ranks=2).values == ["[1]", "[0]"]
