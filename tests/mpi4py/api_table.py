@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.metadata import distribution
 from pathlib import Path
 from types import ModuleType
@@ -47,6 +48,7 @@ class Class:
         return {*self.methods, *self.others}
 
 
+@cache
 def contract() -> Interface:
     """Read the stub file that the installed mpi4py brings."""
     text = distribution("mpi4py").locate_file("mpi4py/MPI.pyi").read_text(encoding="utf-8")
