@@ -59,17 +59,15 @@ def main() -> None:
     parser.add_argument("words", nargs="*", metavar="WORD")
     options = parser.parse_args()
     before = {} if options.save else json.loads(options.against.read_text(encoding="utf-8"))
+    runs = {f"{program}: {way}": (program, more) for program in (*programs(), *_apps()) for way, more in WAYS.items()}
+    wanted = [name for name in {**runs, **before} if any(word in name for word in options.words or [""])]
     now, differ = {}, 0
-    for program in (*programs(), *_apps()):
-        for way, more in WAYS.items():
-            name = f"{program}: {way}"
-            if all(word not in name for word in options.words or [""]):
-                continue
-            now[name] = shown(program, more)
-            if options.against and now[name] != before.get(name):
-                differ += 1
-                print(f"{name}: {now[name]}, before {before.get(name, 'not run')}", flush=True)
-    lost = [name for name in before if name not in now and any(word in name for word in options.words or [""])]
+    for name in (name for name in wanted if name in runs):
+        now[name] = shown(*runs[name])
+        if options.against and now[name] != before.get(name):
+            differ += 1
+            print(f"{name}: {now[name]}, before {before.get(name, 'not run')}", flush=True)
+    lost = [name for name in wanted if name not in now]
     for name in lost:
         print(f"{name}: not run, before {before[name]}", flush=True)
     if options.save:

@@ -16,7 +16,7 @@ import numpy as np
 from xsim_py.findings import CALL_ORDERING, INVALID_PARAMETER, PARAMETER_MATCHING
 from xsim_py.mpi.constants import PROC_NULL, ROOT
 from xsim_py.mpi.failures.knowledge import is_revoked
-from xsim_py.mpi4py.call_table import COLLECTIVES, Collective
+from xsim_py.mpi4py.call_table import COLLECTIVES, Buffer, Collective
 from xsim_py.mpi4py.collective_plans import PARSERS
 from xsim_py.mpi4py.memory import is_in_place
 from xsim_py.mpi4py.op import INSTANCES
@@ -201,43 +201,54 @@ Arguments = dict[str, Any]
 def _of_row(row: Collective, comm: Any, given: dict[str, Any]) -> Arguments:
     """Return the arguments of a collective that other members' calls are compared with."""
     found: Arguments = {"root": given.get("root", 0)} if row.has_root else {}
-    if "op" in row.parameters:
+    if row.reduces:
         found["op"] = _op(given.get("op", SUM))
-    if "recvcounts" in row.parameters and (counts := _integers(given.get("recvcounts"))) is not None:
+    if "recvcounts" in given and (counts := _integers(given["recvcounts"])) is not None:
         found["same"] = f"recvcounts {counts}"
-    if row.sent is None or row.received is None or row.name.islower():
+    if row.sent is None or row.received is None or row.is_of_objects:
         return found
-    if "op" in row.parameters:
+    if row.reduces:
         spec = given[row.sent.parameter]
         found["signatures"] = (of_buffer(given[row.received.parameter] if is_in_place(spec) else spec),)
         return found
     root, size = found.get("root"), _size(comm)
-    buffers = [row.sent] if row.sent == row.received else [row.sent, row.received]
-    here = [each for each in buffers if not each.is_of_root or root == _me(comm)]
+    is_root = root == _me(comm)
     if not (row.has_unequal_blocks or row.is_of_neighbors):
-        here.sort(key=lambda each: each.is_of_root)  # what all ranks pass comes first
-        found["signatures"] = tuple(of_buffer(given[each.parameter], size * (each.form == "each")) for each in here)
+        found["signatures"] = tuple(
+            of_buffer(given[each.parameter], size if each.form == "each" else 0)
+            for each in row.buffers
+            if is_root or not each.is_of_root
+        )
         return found
     sources, dests = comm.inoutedges if row.is_of_neighbors else (range(size), range(size))
     for key, buffer, peers in (("sent_blocks", row.sent, dests), ("expected_blocks", row.received, sources)):
-        others = [peer for peer in peers if peer >= 0] if root is None or buffer.form != "one" else [root]
-        found[key] = _blocks(given[buffer.parameter], buffer.form, peers, others) if buffer in here else {}
+        is_here = is_root or not buffer.is_of_root
+        found[key] = _blocks(buffer, given[buffer.parameter], peers, root) if is_here else {}
     return found
 
 
-def _blocks(spec: Any, form: str, peers: Sequence[int], others: Sequence[int]) -> dict[int, Signature]:
-    """Return the signature of the block for, or from, each of the `others`; of neighbours if they have one edge."""
-    if form not in ("v", "w"):
-        signature = of_buffer(spec, len(peers) if form == "each" else 0)
-        return {} if signature is None else dict.fromkeys(others, signature)
+def _blocks(buffer: Buffer, spec: Any, peers: Sequence[int], root: int | None) -> dict[int, Signature]:
+    """Return the signature of the block for, or from, each peer: the root, all ranks, or neighbours.
+
+    A neighbour with several edges is omitted if blocks can differ.
+    """
+    if not buffer.blocks:
+        signature = of_buffer(spec, len(peers) if buffer.form == "each" else 0)
+        if signature is None:
+            return {}
+        if root is not None and buffer.form == "one":
+            return {root: signature}
+        return {peer: signature for peer in peers if peer >= 0}
     if spec is None or is_in_place(spec):
         return {}
     try:
-        parsed = PARSERS[form](spec, writable=False, blocks=len(peers))
+        parsed = PARSERS[buffer.blocks](spec, writable=False, blocks=len(peers))
     except Exception:  # the call itself reports the error
         return {}
-    edges = Counter(peers)
     blocks = zip(peers, parsed.datatypes, parsed.counts, strict=True)
+    if type(peers) is range:
+        return {each: of_elements(core, count) for each, core, count in blocks}
+    edges = Counter(peers)
     return {each: of_elements(core, count) for each, core, count in blocks if each >= 0 and edges[each] == 1}
 
 
@@ -298,7 +309,7 @@ def _synchronises(name: str) -> bool:
 
 def _in_place_argument(row: Collective) -> str:
     """Return the argument that may be MPI.IN_PLACE only on the root; empty if there is none."""
-    if not row.has_root or row.name.islower() or row.sent is None or row.received is None or row.sent == row.received:
+    if not row.has_root or row.is_of_objects or row.sent is None or row.received is None or row.sent is row.received:
         return ""
     return row.received.parameter if row.sent.is_of_root else row.sent.parameter
 
@@ -327,7 +338,7 @@ def _follow_blocking(name: str, row: Collective) -> Callable[..., After | None]:
     """Return the check of a blocking collective."""
     spelled = "Barrier" if name == "barrier" else name
     which, synchronises, has_blocks = _in_place_argument(row), _synchronises(name), row.has_unequal_blocks
-    has_two = not name.islower() and row.sent != row.received
+    has_two = not row.is_of_objects and row.sent is not row.received
 
     def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any, **kwargs: Any) -> After | None:
         given = row.bound(args, kwargs)

@@ -32,7 +32,7 @@ def _roles(core: Any, row: Collective, root: Any) -> tuple[bool, bool]:
     sent, received = row.sent, row.received
     if is_between and root == PROC_NULL:
         return False, False
-    if sent is not None and sent == received:
+    if sent is not None and sent is received:
         return is_root, not is_root
     if sent is not None and sent.is_of_root:
         return is_root, not (is_root and is_between)
@@ -55,7 +55,7 @@ def significant(core: Any, row: Collective, root: Any, given: dict[str, Any]) ->
     if row.sent is None or row.received is None:  # a barrier
         return None, None
     sent, received = given[row.sent.parameter], given[row.received.parameter]
-    if row.sent == row.received:
+    if row.sent is row.received:
         return (sent, None) if reads else (None, received if writes else None)
     sources: Sequence[int] = range(len(core.remote))
     dests = sources
@@ -72,7 +72,7 @@ def significant(core: Any, row: Collective, root: Any, given: dict[str, Any]) ->
         received = None
     elif row.received.blocks is not None:
         received = _blocks(received, row.received.blocks, sources, writable=True)
-    elif is_in_one and "op" in row.parameters and row.sent.blocks is not None:
+    elif is_in_one and row.reduces and row.sent.blocks is not None:
         received = _blocks(received, row.sent.blocks, sources, writable=True)
     return sent, received
 
@@ -115,7 +115,7 @@ def check_buffers(
 ) -> After | None:
     """Find incorrect buffers of a blocking collective, and the requests that use them."""
     is_in_use = bool(call.rank.buffers or call.rank.exposed)
-    if row.name.islower():
+    if row.is_of_objects:
         if is_in_use and row.sent is not None and _roles(core, COLLECTIVES[row.name.capitalize()], root)[0]:
             buffers.overlapping_object(monitor, call, given[row.sent.parameter])
         return None

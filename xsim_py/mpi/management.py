@@ -20,6 +20,7 @@ from .collectives.channel import EqualBlocks, equal_sizes
 from .comm import Communicator, context_of_members, derive_cid, shared_context
 from .op import PREDEFINED, make_fold
 from .predefined import PREDEFINED as DATATYPES
+from .transport.call_sites import frame_here
 from .transport.p2p import STANDARD_MODE, receive, start_send, wait
 
 _CREATE_GROUP = "Intracomm.Create_group"
@@ -295,7 +296,7 @@ def create_intercomm(
     if comm.me == local_leader:
         assert peer is not None
         mine = struct.pack(f"<{len(comm.ranks) + 2}q", comm.cid, child, *comm.ranks)
-        send = start_send(peer, remote_leader, tag, mine, peer.cid, STANDARD_MODE, name, False, None)
+        send = start_send(peer, remote_leader, tag, mine, peer.cid, STANDARD_MODE, name, False, frame_here())
         theirs = receive(peer, remote_leader, tag, peer.cid, name).data
         if send is not None:
             wait(send)

@@ -15,7 +15,7 @@ from xsim_py.process.ranks import current
 from . import constants as c
 from . import errors
 from .comm import derive_cid
-from .transport.call_sites import ORDINAL, blame_sender
+from .transport.call_sites import ORDINAL, blame_sender, frame_here
 from .transport.message import Operation
 from .transport.p2p import STANDARD_MODE, receive, start_send
 
@@ -79,9 +79,8 @@ class Outgoing(Operation):
             errors.fail(c.ERR_ARG, f"partition {partition} is marked as ready already")
         self.ready[partition] = True
         data = _HEADER.pack(partition, stream.partitions) + stream.buffer.pack_part(partition)
-        send = start_send(
-            stream.comm, stream.peer, stream.tag, data, stream.cid, STANDARD_MODE, "Prequest.Pready", True, None
-        )
+        comm, to, name = stream.comm, stream.peer, "Prequest.Pready"
+        send = start_send(comm, to, stream.tag, data, stream.cid, STANDARD_MODE, name, True, frame_here())
         if send is None:
             self._departed(None)
         else:

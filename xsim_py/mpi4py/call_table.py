@@ -14,7 +14,8 @@ lower-case row is a blocking call.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 __all__ = ["COLLECTIVES", "Buffer", "Collective"]
@@ -67,14 +68,12 @@ class Buffer(NamedTuple):
     """``one``, ``each``, ``v``, ``w`` or ``part``."""
     is_of_root: bool
     """True if it is significant only on the root."""
-
-    @property
-    def blocks(self) -> str | None:
-        """The suffix of calls with such blocks: empty, ``v`` or ``w``; None if it is one block."""
-        return {"each": "", "v": "v", "w": "w"}.get(self.form)
+    blocks: str | None
+    """The suffix of calls with such blocks: empty, ``v`` or ``w``; None if it is one block."""
 
 
-class Collective(NamedTuple):
+@dataclass(frozen=True)
+class Collective:
     """A row of the table."""
 
     owner: str
@@ -89,20 +88,44 @@ class Collective(NamedTuple):
         """The names of its calls: blocking, nonblocking, persistent."""
         return (self.name,) if self.name.islower() else (self.name, f"I{self.name.lower()}", f"{self.name}_init")
 
-    @property
+    @cached_property
     def has_root(self) -> bool:
         """True if one rank, the root, has a special role."""
         return "root" in self.parameters
 
-    @property
+    @cached_property
+    def reduces(self) -> bool:
+        """True if it applies an operation to data of ranks."""
+        return "op" in self.parameters
+
+    @cached_property
+    def is_of_objects(self) -> bool:
+        """True if it takes pickled objects in place of buffers."""
+        return self.name.islower()
+
+    @cached_property
     def is_of_neighbors(self) -> bool:
         """True if ranks exchange data only with their neighbours."""
         return self.owner == "Topocomm"
 
-    @property
+    @cached_property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """Its different buffers, those that are significant on all ranks first."""
+        found = [self.sent] if self.sent is self.received else [self.sent, self.received]
+        return tuple(sorted((each for each in found if each is not None), key=lambda each: each.is_of_root))
+
+    @cached_property
     def has_unequal_blocks(self) -> bool:
         """True if a buffer has a count for each rank."""
-        return any(each is not None and each.form in ("v", "w") for each in (self.sent, self.received))
+        return any(each.form in ("v", "w") for each in self.buffers)
+
+    @cached_property
+    def _required(self) -> int:
+        return sum(name not in _OPTIONAL for name in self.parameters)
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self.parameters)
 
     def bound(self, args: tuple[Any, ...], named: Mapping[str, Any], *, info: bool = False) -> dict[str, Any] | None:
         """Return the arguments of a call by parameter; None if the call itself rejects them.
@@ -113,11 +136,14 @@ class Collective(NamedTuple):
             named = {name: value for name, value in named.items() if name != "info"}
             args = args[: -1 if len(args) == len(self.parameters) + 1 else None]
         given = dict(zip(self.parameters, args, strict=False))
-        if len(args) > len(self.parameters) or not given.keys().isdisjoint(named):
+        if len(args) > len(self.parameters):
+            return None
+        if not named:
+            return given if len(args) >= self._required else None
+        if not given.keys().isdisjoint(named) or not self._known >= named.keys():
             return None
         given |= named
-        missing = [name for name in self.parameters if name not in given and name not in _OPTIONAL]
-        return None if missing or not given.keys() <= _known(self.parameters) else given
+        return given if given.keys() >= self._known.difference(_OPTIONAL) else None
 
     def c_arguments(self, form: str = "") -> Iterator[str]:
         """Yield the kinds of the arguments of a call in C, in order (MPI 4.1, A.3.4).
@@ -125,11 +151,11 @@ class Collective(NamedTuple):
         They are ``in`` and ``out`` for addresses, ``count``, ``type``, ``counts``, ``displacements``, ``types``,
         ``op``, ``root``, ``comm``, ``info`` and ``request``. `form` is empty, ``I`` or ``_init``.
         """
-        if "op" in self.parameters:
+        if self.reduces:
             yield from ("in", "out", "counts" if "recvcounts" in self.parameters else "count", "type", "op")
         else:
             for buffer, address in ((self.sent, "in"), (self.received, "out")):
-                if buffer is not None and (address == "out" or self.sent != self.received):
+                if buffer is not None and (address == "out" or self.sent is not self.received):
                     yield address
                     if buffer.form in ("v", "w"):
                         yield from ("counts", "displacements", "types" if buffer.form == "w" else "type")
@@ -139,14 +165,10 @@ class Collective(NamedTuple):
         yield from {"": (), "I": ("request",), "_init": ("info", "request")}[form]
 
 
-@cache
-def _known(parameters: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(parameters)
-
-
 def _buffer(column: str) -> Buffer:
     parameter, _, form = column.partition(":")
-    return Buffer(parameter, form.rstrip("@"), form.endswith("@"))
+    blocks = {"each": "", "v": "v", "w": "w"}.get(form.rstrip("@"))
+    return Buffer(parameter, form.rstrip("@"), form.endswith("@"), blocks)
 
 
 def _row(owner: str, name: str, *columns: str) -> Collective:

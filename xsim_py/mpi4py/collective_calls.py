@@ -185,7 +185,7 @@ def _methods(owner: str) -> Iterator[Method]:
     """Yield the methods of a class: each call in all its forms."""
     for row in COLLECTIVES.values():
         if row.owner == owner and row.name != "barrier":
-            hows = ("return run", "Any") if row.name.islower() else ("run", "None")
+            hows = ("return run", "Any") if row.is_of_objects else ("run", "None")
             for name, (how, returns) in zip(
                 row.forms, (hows, ("return start", "Request"), ("return persist", "Prequest")), strict=False
             ):
@@ -198,16 +198,16 @@ def _plan(row: Collective) -> str:
     """Return the plan of a call: those of operations with blocks of different forms, or objects, share one."""
     name = row.name.lower()
     if row.is_of_neighbors:
-        return f"neighbors.{name.removeprefix('neighbor_').rstrip('vw')}{'_objects' * row.name.islower()}"
-    return f"{'objects' if row.name.islower() else 'plans'}.{'scan' if 'scan' in name else name.rstrip('vw')}"
+        return f"neighbors.{name.removeprefix('neighbor_').rstrip('vw')}{'_objects' * row.is_of_objects}"
+    return f"{'objects' if row.is_of_objects else 'plans'}.{'scan' if 'scan' in name else name.rstrip('vw')}"
 
 
 def _first(row: Collective) -> list[str]:
     """Return the arguments that tell a plan which of its calls it is for."""
     name = row.name.lower()
     if "scan" in name:
-        return [repr(name == "exscan" if row.name.islower() else name)]
-    if row.name.islower() or "op" in row.parameters:
+        return [repr(name == "exscan" if row.is_of_objects else name)]
+    if row.is_of_objects or row.reduces:
         return []
     return [repr(each.blocks) for each in (row.received, row.sent) if each is not None and each.blocks is not None][:1]
 

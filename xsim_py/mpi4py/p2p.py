@@ -16,7 +16,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.calls import begin, refused
 from xsim_py.mpi.comm import Communicator
-from xsim_py.mpi.transport.call_sites import blame_sender, here
+from xsim_py.mpi.transport.call_sites import blame_sender, frame_here, here
 from xsim_py.mpi.transport.message import Message as Envelope
 from xsim_py.mpi.transport.message import Operation
 from xsim_py.mpi.transport.p2p import BUFFERED_MODE, STANDARD_MODE, SYNC_MODE, receive, start_receive, start_send, wait
@@ -130,19 +130,8 @@ class PointToPoint(CommHandle):
         plain = 0 <= sendtag | recvtag <= _ONE_DIGIT or (recvtag == ANY_TAG and 0 <= sendtag <= _ONE_DIGIT)
         if not (plain and 0 <= dest < size and 0 <= source < size):
             target = _target_of(recvbuf, source)
-            _sendrecv(
-                comm,
-                data,
-                dest,
-                sendtag,
-                target.unpack,
-                source,
-                recvtag,
-                status,
-                "Comm.Sendrecv",
-                True,
-                _frame(CALLER),
-            )
+            name, place = "Comm.Sendrecv", _frame(CALLER)
+            _sendrecv(comm, data, dest, sendtag, target.unpack, source, recvtag, status, name, True, place)
             return
         # Hot path: what `_sendrecv` does with plain arguments, with fewer frames on the stack while it waits.
         send = start_send(comm, dest, sendtag, data, comm.cid, STANDARD_MODE, "Comm.Sendrecv", True, _frame(CALLER))
@@ -171,19 +160,8 @@ class PointToPoint(CommHandle):
         comm = self._comm()
         data = _bytes_of(buf, dest)
         target = _target_of(buf, source)
-        _sendrecv(
-            comm,
-            data,
-            dest,
-            sendtag,
-            target.unpack,
-            source,
-            recvtag,
-            status,
-            "Comm.Sendrecv_replace",
-            True,
-            _frame(CALLER),
-        )
+        name, place = "Comm.Sendrecv_replace", _frame(CALLER)
+        _sendrecv(comm, data, dest, sendtag, target.unpack, source, recvtag, status, name, True, place)
 
     def Isendrecv(
         self,
@@ -339,7 +317,7 @@ class PointToPoint(CommHandle):
                 data = _bytes_of(buf, dest)
             if mode == BUFFERED_MODE:
                 reserve_space(comm, dest, len(data))
-            operation: Operation | None = _isend(comm, data, dest, tag, mode, name, True, None)._impl.operation
+            operation: Operation | None = _isend(comm, data, dest, tag, mode, name, True, frame_here())._impl.operation
             return operation
 
         return Prequest._prepare(Task(None, None, comm), start)

@@ -8,13 +8,12 @@ compares those of all shards.
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from xsim_py.code_origin import program_frame, shown
+from xsim_py.code_origin import shown
 
-from .call_sites import line_of
+from .call_sites import here, line_of
 
 if TYPE_CHECKING:
     from .fabric import Fabric
@@ -59,7 +58,7 @@ class Opened:
         self.label = comm.label()
         self.note = note
         self.missing = missing
-        self.place = _here()
+        self.place = here()
 
 
 class CallOrder:
@@ -108,12 +107,12 @@ class CallOrder:
         """Record that a rank has begun a different call."""
         if where in self._differing or len(self._differing) < _MOST_KEPT:
             _, others = self._differing.setdefault(where, (first, {}))
-            others.setdefault(note, ([], _here()))[0].append(rank)
+            others.setdefault(note, ([], here()))[0].append(rank)
 
     def refuse(self, comm: Any, name: str, error: str) -> None:
         """Record that a call of the running rank raised an error before it took part."""
         if len(self._refused) < _MOST_KEPT:
-            self._refused.append((comm.box.rank.number, comm.shown.label(), name, error, _here()))
+            self._refused.append((comm.box.rank.number, comm.shown.label(), name, error, here()))
 
     def refused(self, start: str) -> list[RefusedCall]:
         """Return the refused calls; file names are relative to the directory `start`."""
@@ -138,9 +137,3 @@ class CallOrder:
 def _named(place: Any, start: str) -> str:
     file, line = line_of(place)
     return f"{shown(file, start)}:{line}"
-
-
-def _here() -> Any:
-    """Return the source location of the program's current call: its code, and the instruction."""
-    frame = program_frame(sys._getframe(1))
-    return frame.f_code, frame.f_lasti

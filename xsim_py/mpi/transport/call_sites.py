@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 from xsim_py.code_origin import PACKAGE, program_frame, shown
@@ -25,9 +25,14 @@ ORDINAL = 1 << 31
 _MOST_KEPT = 4096
 
 
+def frame_here() -> FrameType:
+    """Return the frame of the program's current call."""
+    return program_frame(sys._getframe())
+
+
 def here() -> Place:
     """Return the source location of the program's current call."""
-    frame = program_frame(sys._getframe(1))
+    frame = frame_here()
     # Not the line: finding it takes a walk through a table, and few locations are ever used.
     return frame.f_code, frame.f_lasti
 

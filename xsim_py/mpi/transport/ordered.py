@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 class SendOrder(Carrier):
     """Lets messages arrive in the order in which they were sent."""
 
+    def __init__(self) -> None:
+        self._due = LastArrivals()
+
     def attach(self, fabric: Fabric) -> None:
         """Join a fabric that is not connected yet."""
         super().attach(fabric)
         fabric.in_order = False
-        self._due = LastArrivals()
 
     def launch(
         self, rank: Rank, message: Message, start_ps: int, wire_ps: int, latency_ps: int

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from xsim_py.code_origin import program_frame
 from xsim_py.mpi.checksum import crc32
 from xsim_py.mpi.constants import ANY_SOURCE
 from xsim_py.process.ranks import current
@@ -29,7 +27,6 @@ STANDARD_MODE, SYNC_MODE, BUFFERED_MODE = 0, 1, 2
 
 _LOG_FULL = 3 << 16
 _blank = object.__new__
-_frame = sys._getframe
 
 
 def start_send(
@@ -38,8 +35,8 @@ def start_send(
     """Begin a send in the running fiber, which pays the overhead.
 
     Hot path: call it without keyword arguments, which are slower. `about` is the note of a collective, or else the
-    frame that made the call, or the program's source location; None if unknown. Returns None if the
-    send is complete for the sender already (eager or buffered), else the operation to wait for.
+    frame that made the call, or the program's source location. Returns None if the send is complete for the sender
+    already (eager or buffered), else the operation to wait for.
     """
     fiber: Any = current.fiber
     rank = fiber.rank
@@ -67,8 +64,6 @@ def start_send(
     log.append(size)
     crc = crc32(data) if check else 0
     note, at = about, 0
-    if about is None:
-        about = program_frame(_frame())
     if type(about) is FrameType:
         frame = outside_wrappers(about) if wrappers else about
         note, at = frame.f_code, frame.f_lasti
