@@ -181,7 +181,7 @@ def stroke(line: Series, lines: Sequence[Series]) -> int:
 
 
 def dash(line: Series) -> int:
-    """Return the dash number of a line; lines with the same marker or colour have different ones."""
+    """Return the dash number of a line; equal markers or colours have different ones."""
     return line.dashes + line.colour + line.colour // len(LINE_COLOURS)
 
 
@@ -192,7 +192,7 @@ def _across(panels: int, width: float, look: Look) -> int:
 
 
 def _grid(figure: Figure, panels: int, look: Look) -> list[Axes]:
-    """Return axes for that number of panels, with common scales and labels at the left and bottom only."""
+    """Return axes for that number of panels, with common scales and labels at the edges only."""
     across = _across(panels, figure.get_size_inches()[0], look)
     down = -(-panels // across)
     grid: Any = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)

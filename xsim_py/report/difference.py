@@ -48,7 +48,7 @@ class _Candidate(NamedTuple):
 
 
 def differences(one: TracedRun, other: TracedRun, *, start: str) -> list[Difference]:
-    """Return the first difference in the ranks' actions, the first in their output, and in how the runs ended.
+    """Return the first differences in the ranks' actions, in their output, and in the endings.
 
     The list is empty if the runs agree. File names are relative to the directory `start`.
     """
@@ -124,7 +124,7 @@ def _when_called(one: Span | None, other: Span | None) -> int | None:
 
 
 def _when_sent(one: Message | None, other: Message | None) -> int | None:
-    """Return the time at which two messages differ, or None if they are equal except at the receiver."""
+    """Return the time at which two messages differ; None if only their receivers do."""
     if one is not None and other is not None and _as_sent(one) == _as_sent(other):
         return None
     return min(message.sent_ps for message in (one, other) if message is not None)
@@ -163,7 +163,7 @@ def _addressed(message: Message) -> str:
 
 
 def _outputs(one: Sequence[str], other: Sequence[str]) -> Iterator[Difference]:
-    """Yield the first difference of the lowest rank that has one, for standard output and standard error."""
+    """Yield the first difference of the lowest differing rank per standard output and error."""
     for stream, texts in zip(("prints", "writes to standard error"), zip(one, other, strict=True), strict=True):
         lines = [_lines(text) for text in texts]
         for rank in sorted({*lines[0], *lines[1]}, key=lambda ranks: (int(re.split("[-,]", ranks)[0]), ranks)):

@@ -1,4 +1,4 @@
-"""The failure space of a program: its outcome for each failure location, as tables, text and a figure."""
+"""The failure space of a program: its outcome for each failure location."""
 
 from __future__ import annotations
 
@@ -50,18 +50,11 @@ class JudgedCase(NamedTuple):
 
 
 class FailureSpace:
-    """The cases of an exploration.
+    """The cases of an exploration, in the order of failures, ranks and calls.
 
-    Attributes
-    ----------
-    cases : list of JudgedCase
-        In the order of failures, ranks and calls.
-    calls : list of Place
-        The calls of the run without failures.
-    never_came : int
-        The number of combinations of failures that cannot occur, because one prevents the other.
-    recovers : bool
-        False if every failure ends the job, except for those after its last call.
+    `calls` are those of the run without failures. `never_came` counts the combinations of failures that cannot occur,
+    because one prevents the other. `recovers` is False if every failure ends the job, except for those after its last
+    call.
     """
 
     def __init__(
@@ -85,7 +78,7 @@ class FailureSpace:
         return {name: counted[name] for name in CLASSES}
 
     def smallest(self) -> dict[str, JudgedCase]:
-        """Return the minimal case of each class except survival: the fewest failures, then the earliest calls."""
+        """Return the case with the fewest, then earliest failures of each class except survival."""
         found: dict[str, JudgedCase] = {}
         for case in self.cases:
             known = found.get(case.outcome)
@@ -139,7 +132,7 @@ class FailureSpace:
         return rows
 
     def text(self) -> str:
-        """Return the figure as text: a row per rank, three characters per call for before, in and after it."""
+        """Return the figure as text: a row per rank; per call, characters for before, in and after."""
         rows = self.grid()
         width = len(f"rank {self.ranks - 1}")
         lines = []
@@ -153,13 +146,7 @@ class FailureSpace:
         return "\n".join([*lines, f"before, in and after each call: {legend}"])
 
     def draw(self, target: str | Path | None = None, *, look: Look | None = None) -> Figure:
-        """Return a figure of ranks against calls, coloured by class, and write it if there is a target.
-
-        Raises
-        ------
-        ConfigError
-            When matplotlib is not installed.
-        """
+        """Draw ranks against calls, coloured by class, and write the figure if there is a target."""
         rows = self.grid()
         most = max(map(len, rows), default=1) or 1
         return drawn(

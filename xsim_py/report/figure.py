@@ -57,7 +57,7 @@ class Picture(Figure):
 
 
 def save(figure: Figure, target: str | Path) -> None:
-    """Write a figure atomically, in the format of the suffix; a PNG file contains the digest of its data."""
+    """Write a figure atomically, in the format of the suffix; a PNG file contains its digest."""
     suffix = Path(target).suffix.lower()
     without_formulas(figure)
     with atomic_path(target) as path:
@@ -96,17 +96,8 @@ def _png(figure: Figure) -> bytes:
 def fit(figure: Figure, *, grows: bool) -> None:
     """Wrap titles and labels, and thin out ticks, until nothing overlaps or is cut off.
 
-    Parameters
-    ----------
-    figure : Figure
-        Complete, with constrained layout.
-    grows : bool
-        Increase the height for each further line of a title, so that the axes keep theirs.
-
-    Raises
-    ------
-    ConfigError
-        When the size leaves no room for the axes.
+    The figure is complete, with constrained layout. If it `grows`, its height increases for each further line of a
+    title, so that the axes keep theirs. Raise ConfigError if the size leaves no room for the axes.
     """
     without_formulas(figure)
     _lay_out(figure)
@@ -137,7 +128,7 @@ def _lay_out(figure: Figure) -> None:
 
 
 def _texts(figure: Figure) -> Iterator[tuple[Text, float]]:
-    """Yield titles and labels with the pixels available along their lines, up to a legend to the right."""
+    """Yield titles and labels with the available pixels, up to a legend to the right."""
     width, height = figure.bbox.width, figure.bbox.height
     ends = [axes.get_window_extent().x1 for axes in figure.axes]
     legends = [legend.get_window_extent().x0 for legend in figure.legends]
@@ -162,7 +153,7 @@ def _axes_texts(axes: Any, width: float, height: float) -> Iterator[tuple[Text, 
 
 
 def wrap(text: Text, room: float, *, least: int = 1) -> float:
-    """Wrap a text to the pixels available along its line, and return its growth across in inches."""
+    """Wrap a text to the available pixels, and return its growth across in inches."""
     whole = text.get_text()
     letters = max(map(len, whole.split("\n")), default=0)
     while letters > least and (long := _length(text)) > room:

@@ -22,18 +22,10 @@ _DEGREES = 4  # powers of two between ticks: 16
 
 @dataclass(frozen=True)
 class FittedTimes:
-    """The times of one layer.
+    """The times of one layer, by message size in bytes.
 
-    Attributes
-    ----------
-    title
-        The layer's name, with remarks.
-    sizes, measured_s, fitted_s
-        Message sizes in bytes, and their measured and fitted times in seconds.
-    line
-        Sizes and fitted seconds of each segment, for a line with gaps where the times jump.
-    threshold_bytes
-        The largest eager message, if there is one.
+    `line` has the sizes and fitted seconds of each segment, for a line with gaps where the times jump.
+    `threshold_bytes` is the largest eager message.
     """
 
     title: str
@@ -47,13 +39,7 @@ class FittedTimes:
 def draw_fitted_times(
     layers: Sequence[FittedTimes], target: str | Path | None = None, *, look: Look | None = None
 ) -> Figure:
-    """Draw the times and errors of each layer, and write the figure if there is a target.
-
-    Raises
-    ------
-    ConfigError
-        When matplotlib is not installed.
-    """
+    """Draw the times and errors of each layer, and write the figure if there is a target."""
     across = _across(len(layers), look.inches if look else None)
     down = -(-len(layers) // across)
     return drawn(

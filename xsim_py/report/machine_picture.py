@@ -28,16 +28,8 @@ _MOST_BYTES: Final = 64 * MIB
 class MachinePicture:
     """The content of a machine's figure.
 
-    Attributes
-    ----------
-    title
-        The title of the figure.
-    names, places, nodes
-        The name of each vertex, its position, and whether it is a node rather than a switch.
-    links
-        Numbers of the two vertices of each link.
-    loads
-        The bytes that each link has carried; None: links are not coloured.
+    `nodes` is True for each vertex that is a node rather than a switch. `links` are pairs of vertex numbers, and
+    `loads` the bytes that each link has carried; without them, links are not coloured.
     """
 
     title: str
@@ -49,13 +41,7 @@ class MachinePicture:
 
 
 def read_loads(file: Path) -> dict[str, float]:
-    """Return the bytes that each link has carried, from a CSV file with columns ``link`` and ``bytes``.
-
-    Raises
-    ------
-    ConfigError
-        When it cannot be read or lacks a column; with the line.
-    """
+    """Return the bytes per link from a CSV file with columns ``link`` and ``bytes``."""
     try:
         text = read_input(file, most_bytes=_MOST_BYTES).decode("utf-8-sig")
     except OSError as error:
@@ -79,13 +65,7 @@ def read_loads(file: Path) -> dict[str, float]:
 
 
 def draw_machine(machine: MachinePicture, target: str | Path | None = None, *, look: Look | None = None) -> Figure:
-    """Draw a machine, and write the figure if there is a target.
-
-    Raises
-    ------
-    ConfigError
-        When matplotlib is not installed.
-    """
+    """Draw a machine, and write the figure if there is a target."""
     return drawn(lambda figure, look: _compose(machine, figure, look), target, look, 8.0, 6.5)
 
 

@@ -40,7 +40,7 @@ _STROKES = {
 
 
 class Arrow(NamedTuple):
-    """A message: its kind, source, send step, destination, arrival, and receive step (None: never)."""
+    """A message, with its send step, arrival and receive step (None: never)."""
 
     kind: str
     source: int
@@ -86,7 +86,7 @@ class MessageFlow:
         return "\n".join(lines)
 
     def _events(self) -> Iterator[tuple[int, str]]:
-        """Yield step and text, in order within a step: failures, notifications, receives and sends, finished nodes."""
+        """Yield step and text: failures, notifications, receives and sends, then finished nodes."""
         yield from ((step, f"{node} dies" if step else f"{node} is dead") for node, step in self.deaths.items())
         yield from ((step, f"{node} begins") for node, step in self.starts.items() if step)
         yield from ((step, f"{node} learns that {dead} is dead") for step, node, dead in self.learned)
@@ -127,7 +127,7 @@ class MessageFlow:
         add_legend(figure, self._keys(look.scale), look, least=1)
 
     def _draw_life(self, axes: Axes, node: int, size: float) -> None:
-        """Draw a node's line: dotted before it begins, pale once it has nothing left to send, ending at its failure."""
+        """Draw a node's line: dotted before it begins, pale once it has nothing left to send."""
         start, death = self.starts.get(node, 0), self.deaths.get(node)
         last = self.end if death is None else death
         done = min(self.finishes.get(node, last), last)

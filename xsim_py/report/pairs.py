@@ -26,28 +26,9 @@ _MOST_TICKS = 8
 
 
 def matrix(table: Table, *, ranks: int, of: str = "bytes", node_of: Sequence[int] | None = None) -> NDArray[np.int64]:
-    """Return the communication matrix, from source ranks (rows) to destination ranks (columns), or between nodes.
+    """Return the communication matrix: a row per source rank, a column per destination rank.
 
-    Parameters
-    ----------
-    table : Table
-        The table ``pairs`` of a run.
-    ranks : int
-        The number of ranks.
-    of : str, optional
-        ``bytes`` or ``messages``.
-    node_of : sequence of int, optional
-        The node of each rank: then rows and columns are nodes.
-
-    Returns
-    -------
-    array of int
-        A square matrix with a row per rank or node.
-
-    Raises
-    ------
-    ConfigError
-        When `of` is something else.
+    It counts ``bytes`` or ``messages``. With `node_of`, the node of each rank, rows and columns are nodes.
     """
     if of not in ("bytes", "messages"):
         raise ConfigError(f"pairs of {of!r}: it is 'bytes' or 'messages'")
@@ -70,21 +51,7 @@ def draw_pairs(
 ) -> Figure:
     """Draw `matrix` as a heat map; pairs without messages stay white.
 
-    Parameters
-    ----------
-    table, ranks, of, node_of
-        As for `matrix`.
-    target : path, optional
-        The file name, which ends with ``.png``, ``.svg`` or ``.pdf``.
-    title : str, optional
-        The title of the figure.
-    look : Look, optional
-        Its size, text and legend.
-
-    Raises
-    ------
-    ConfigError
-        When `of` is unknown, pairs were not counted, or matplotlib is not installed.
+    The name of `target` ends with ``.png``, ``.svg`` or ``.pdf``. Raise ConfigError if pairs were not counted.
     """
     if not len(table) and ranks > _MOST_CELLS:
         raise ConfigError(f"pairs of ranks are counted in runs of up to {_MOST_CELLS:,} ranks; this one had {ranks:,}")
@@ -121,7 +88,7 @@ def number_bar(bar: Any, low: float, high: float, of: str, *, label: str = "", l
 
 
 def _ticks(low: float, high: float, base: int, *, logarithmic: bool) -> list[float]:
-    """Return values to label: multiples of a power of two or ten, or such powers on a logarithmic scale."""
+    """Return values to label: multiples of a power of two or ten; on a log scale, such powers."""
     root = 2 if base == 1024 else 10
     if logarithmic:
         powers = [root**power for power in range(ceil(log(low, root)), floor(log(high, root) + 1e-9) + 1)]

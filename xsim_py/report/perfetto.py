@@ -39,32 +39,11 @@ def write_perfetto(
     facts: Mapping[str, Any] | None = None,
     most_events: int = MOST_EVENTS,
 ) -> int:
-    """Write a trace to a path or an open text file.
+    """Write a trace for Perfetto; return the number of omitted calls, messages and marks.
 
-    Parameters
-    ----------
-    trace : Trace
-        The trace.
-    target : path or text file
-        The target.
-    nodes : sequence of int
-        The node of each rank.
-    end_ps : int, optional
-        When the run ended; default: the end of the last call in the trace.
-    facts : mapping, optional
-        Additional metadata of the run.
-    most_events : int
-        The limit on calls, messages and marks; events at the time of the last one are all written.
-
-    Returns
-    -------
-    int
-        The number of omitted calls, messages and marks.
-
-    Raises
-    ------
-    OSError
-        When the path cannot be written.
+    `nodes` has the node of each rank. The run ended at `end_ps`, by default the end of the last call. `facts` are
+    additional metadata. `most_events` limits calls, messages and marks; events at the time of the last one are all
+    written.
     """
     horizon_ps = _horizon_ps(trace, most_events)
     export = _Export(trace, nodes, horizon_ps, end_ps or trace.end_ps())
@@ -185,7 +164,7 @@ class _Export:
 
 
 def _calls(trace: Trace, last_ps: int) -> dict[int, _Calls]:
-    """Return the calls of each rank that made any, each at least a nanosecond long if there is room."""
+    """Return the calls of each rank that made any, at least 1 ns long if there is room."""
     calls: dict[int, _Calls] = {}
     for span in trace.spans:
         mine = calls.setdefault(span.rank, _Calls([], []))

@@ -129,7 +129,7 @@ class Phases(NamedTuple):
         )
 
     def times_ps(self) -> dict[str, int]:
-        """Return the total time of each phase, in the order of `PHASES`, without those that did not occur."""
+        """Return the total time of each phase that occurred, in the order of `PHASES`."""
         return {
             name: sum(phase.time_ps for phase in self.phases if phase.name == name)
             for name in PHASES
@@ -137,7 +137,7 @@ class Phases(NamedTuple):
         }
 
     def summed(self) -> Phases:
-        """Return one phase per name, in the order of `PHASES`: those of a job alternate thousands of times."""
+        """Return one phase per name, in order: those of a job alternate thousands of times."""
         at_ps = self.start_ps
         phases = []
         for name, time_ps in self.times_ps().items():
@@ -147,15 +147,11 @@ class Phases(NamedTuple):
 
 
 def find_call(trace: Trace, wanted: tuple[str, int] | None = None) -> tuple[tuple[str, int], int]:
-    """Select the call hit by failures, in a failure-free run; return its name and number, and the number of such calls.
+    """Return the name and number of the call hit by failures, and the number of such calls.
 
-    That is the `wanted` one, given by its mpi4py name and its number from 1; by default the blocking collective
-    operation that the first rank calls most often, and the middle one of these calls.
-
-    Raises
-    ------
-    ConfigError
-        No such call exists.
+    The trace is that of a failure-free run. The call is the `wanted` one, given by its mpi4py name and its number from
+    1; by default the blocking collective operation that the first rank calls most often, and the middle one of these
+    calls. Raise ConfigError if there is no such call.
     """
     first = min((span.rank for span in trace.spans), default=0)
     counts = Counter(span.name for span in trace.spans if span.rank == first)
@@ -203,22 +199,10 @@ def measure_phases(trace: Trace, *, call: str, ordinal: int, usual: int | None =
     If failures were detected, the call is the one that each rank was in at that time, and the measured time ends when
     the call, or its last necessary retry, has succeeded.
 
-    Parameters
-    ----------
-    trace : Trace
-        Of the whole run.
-    call : str
-        Its mpi4py name: the call measured in a failure-free run, and recomputed after a restart.
-    ordinal : int
-        Which of a rank's calls of that name, from 1, in a failure-free run.
-    usual : int, optional
-        The number of such calls per rank in a failure-free run. A restarted job has caught up once it has repeated the
-        calls beyond that number. By default everything that a restarted job does is recomputation.
-
-    Raises
-    ------
-    ConfigError
-        No surviving rank has made such a call.
+    In a failure-free run, the measured call is a rank's call number `ordinal`, from 1, of the mpi4py name `call`; after
+    a restart, it is recomputed. A restarted job has caught up once it has repeated the calls beyond `usual`, the number
+    of such calls per rank in a failure-free run. By default, everything that it does is recomputation. Raise
+    ConfigError if no surviving rank has made such a call.
     """
     story = _Story(trace, call, usual)
     found = [window for rank in story.survivors() if (window := story.window(rank, ordinal)) is not None]
@@ -233,24 +217,9 @@ def measure_job(
 ) -> Phases:
     """Measure the phases of a whole job on its slowest initial rank that survived.
 
-    Parameters
-    ----------
-    trace : Trace
-        Of the whole run.
-    ranks : int
-        The initial number of ranks.
-    end_ps : int, optional
-        The virtual time of the job; default: the end of the last call in the trace.
-    call : str, optional
-        A call whose count shows the progress of a restarted job.
-    usual : int, optional
-        The number of such calls per rank in a failure-free run. By default everything that a restarted job does is
-        recomputation.
-
-    Raises
-    ------
-    ConfigError
-        No initial rank survived.
+    `ranks` is the initial number of ranks. The job ended at `end_ps`, by default the end of the last call. The count of
+    a `call` shows the progress of a restarted job; `usual` as for `measure_phases`. Raise ConfigError if no initial
+    rank survived.
     """
     story = _JobStory(trace, call, usual)
     if end_ps is not None:
@@ -265,7 +234,7 @@ def measure_job(
 
 
 class _Found(NamedTuple):
-    """A detection: the failed rank, its failure time, the detecting rank and time, and whether it was the first."""
+    """A detection: failed and detecting rank, both times, and whether it was the first."""
 
     dead: int
     died_ps: int
@@ -277,16 +246,8 @@ class _Found(NamedTuple):
 class _Story:
     """The failures in a trace, and the ranks' reactions.
 
-    Attributes
-    ----------
-    spans : dict of int to list of Span
-        The calls of each rank, in order.
-    disturbances : list of int
-        When each failure was first detected, or the job was aborted because of it.
-    waits : list of (int, int)
-        When ranks waited for a failed process in order to detect it: begin and end.
-    pauses : list of (int, int)
-        Between an abort and the restart.
+    `disturbances` are the times at which each failure was first detected, or the job was aborted because of it. In
+    `waits`, ranks waited for a failed process in order to detect it; `pauses` are between an abort and the restart.
     """
 
     def __init__(self, trace: Trace, call: str, usual: int | None) -> None:
@@ -320,7 +281,7 @@ class _Story:
         return found
 
     def _waits(self, trace: Trace) -> Iterator[tuple[int, int]]:
-        """Yield the wait that ended with the detection of each failure, or else with the abort of the job.
+        """Yield the wait that ended with the detection of each failure, or else with the abort.
 
         If collective operations themselves tolerate failures, every rank detects the failures of its peers itself, and
         has a separate wait for each.
@@ -354,7 +315,7 @@ class _Story:
     # ------------------------------------------------------------------------------------------------ the measured time
 
     def window(self, rank: int, ordinal: int) -> tuple[int, int, int] | None:
-        """Return the rank, when it entered the call, and when it had recovered from all failures; None if never."""
+        """Return the rank, and when it entered the call and had recovered; None if never."""
         spans = self.spans[rank]
         if not self.disturbances:
             calls = [span for span in spans if span.name == self.call]
@@ -370,7 +331,7 @@ class _Story:
         return rank, first.start_ps, max(first.start_ps, self._end_of((over or spans)[-1]))
 
     def _regained(self, spans: Sequence[Span]) -> int:
-        """Return the time at which a restarted job has completed the work that its first start could not."""
+        """Return the time at which a restarted job has completed the work of its first start."""
         calls = [span for span in spans if span.name == self.call and not span.detail]
         last = [span for span in calls if span.start_ps >= self.starts_ps[-1]]
         before = sum(span.start_ps < self.starts_ps[0] for span in calls)
@@ -380,7 +341,7 @@ class _Story:
         return self._end_of(spans[-1])
 
     def _walk(self, rank: int) -> Iterator[tuple[Span, str]]:
-        """Yield each call of a rank and its state: normal, failed, resumed, part of the repair, or the retry."""
+        """Yield each call of a rank and its state: normal, failed, resumed, repair, or retry."""
         wanted = ""
         for span in self.spans[rank]:
             if span.detail in _FAILED:
@@ -402,7 +363,7 @@ class _Story:
     # ------------------------------------------------------------------------------------------------ the phases
 
     def label(self, rank: int, start_ps: int, end_ps: int) -> Iterator[Phase]:
-        """Divide a rank's time at all events, and name the pieces; adjacent pieces of one name are one phase."""
+        """Divide a rank's time into named phases; adjacent pieces of one name are one phase."""
         pieces = [
             piece
             for span, state in self._walk(rank)
@@ -471,7 +432,7 @@ class _JobStory(_Story):
         return max(self._end_of(span) for span in self.spans[rank])
 
     def job(self, rank: int) -> Iterator[Phase]:
-        """Name all of a rank's time until the end of the job; adjacent pieces of one name are one phase."""
+        """Name all of a rank's time in the job; adjacent pieces of one name are one phase."""
         phases = self._in_order(rank)
         if self.starts_ps:
             phases = _overlaid(phases, "recomputation", self.starts_ps[0], self._regained(self.spans[rank]))

@@ -95,7 +95,7 @@ class RecoveryRun(NamedTuple):
 
     @property
     def is_good(self) -> bool:
-        """True if the program finished, with status 0 and no wrong result, and the phases could be measured."""
+        """True if the program finished correctly with status 0, and its phases could be measured."""
         finished = self.ended == "finished" and self.exit_status == 0 and self.right is not False
         return finished and self.phases is not None
 
@@ -126,15 +126,7 @@ class RecoveryRun(NamedTuple):
 
 
 class RecoveryComparison:
-    """The runs of a comparison.
-
-    Parameters
-    ----------
-    runs : sequence of RecoveryRun
-        In display order.
-    title : str, optional
-        The title of the figures.
-    """
+    """The runs of a comparison, in display order."""
 
     def __init__(self, runs: Sequence[RecoveryRun], *, title: str = "") -> None:
         if not runs:
@@ -155,7 +147,7 @@ class RecoveryComparison:
 
     @property
     def is_all_communication(self) -> bool:
-        """True if whole jobs were measured in which no time passed between calls, because computation was free."""
+        """True if whole jobs were measured, with no time between calls (free computation)."""
         measured = [run.phases.times_ps() for run in self.runs if run.phases is not None]
         return self.is_whole and not any("own work" in times for times in measured)
 
@@ -173,7 +165,7 @@ class RecoveryComparison:
         return self.table()._repr_html_()
 
     def shown(self, scheme: str) -> Table:
-        """Return the phases of one scheme as a readable table, in suitable units, without phases that never occur."""
+        """Return the phases of one scheme as a readable table, without phases that never occur."""
         runs = [run for run in self.runs if run.case.scheme == scheme]
         columns = self._keys(runs)
         columns["dead"] = [", ".join(run.victims) for run in runs]
@@ -234,15 +226,7 @@ class RecoveryComparison:
         facts: Mapping[str, str] | None = None,
         descriptions: Mapping[str, str] | None = None,
     ) -> None:
-        """Write a self-contained HTML report; see `report.page.comparison_pages`.
-
-        Raises
-        ------
-        ConfigError
-            When the name does not end with ``.html``, or plotly is not installed.
-        OSError
-            When the file cannot be written.
-        """
+        """Write a self-contained HTML report; see `report.page.comparison_pages`."""
         from xsim_py.report.page.comparison_pages import write_recovery_page
         from xsim_py.report.page.document import check_page
 
@@ -250,17 +234,9 @@ class RecoveryComparison:
         write_recovery_page(self, target, facts=facts or {}, descriptions=descriptions or {})
 
     def draw(self, folder: str | Path, *, look: Look | None = None) -> list[Path]:
-        """Draw the timelines for each machine and rank count, and the recovery time over rank counts, if any.
+        """Draw timelines per machine and rank count, and any recovery time over rank counts.
 
-        Returns
-        -------
-        list of Path
-            The written files.
-
-        Raises
-        ------
-        ConfigError
-            When matplotlib is not installed.
+        Return the written files.
         """
         written = []
         for machine, ranks in dict.fromkeys(run.case[:2] for run in self.runs):
@@ -370,13 +346,7 @@ class PhasePiece(NamedTuple):
 
 
 class PhaseBars:
-    """Bars of phases, one below the other, some of them not to scale.
-
-    Parameters
-    ----------
-    runs : sequence of RecoveryRun
-        All with phases.
-    """
+    """Bars of phases, one below the other, some of them not to scale."""
 
     def __init__(self, runs: Sequence[RecoveryRun]) -> None:
         self._bars = [
@@ -402,7 +372,7 @@ class PhaseBars:
                 left += width
 
     def _width_of(self, phase: Phase) -> float:
-        """Return the width of a phase in picoseconds; if not to scale, doubling the time adds a constant width."""
+        """Return the width of a phase in ps; if not to scale, it grows with the logarithm."""
         if phase.time_ps < self._long_ps:
             return phase.time_ps
         ratio = phase.time_ps / self._shortest_long_ps

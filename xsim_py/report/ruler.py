@@ -37,14 +37,9 @@ class Ruler:
 
     @classmethod
     def of(cls, values: Iterable[object], kind: str = "") -> Self | None:
-        """Return the ruler for values of one kind; None if one is not a number, or they are of several kinds.
+        """Return the ruler for values of one kind; None if a value is not a number, or kinds differ.
 
-        Parameters
-        ----------
-        values : iterable
-            Numbers, or texts such as ``"0.5us"`` and ``"1e-6"``.
-        kind : str, optional
-            The kind of numbers without a unit.
+        Values are numbers, or texts such as ``"0.5us"`` and ``"1e-6"``; `kind` is that of numbers without a unit.
         """
         split = [_split(value) for value in values]
         found = [each for each in split if each is not None]

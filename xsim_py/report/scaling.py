@@ -29,20 +29,10 @@ LABELS: Final = {
 
 
 def against_fewest(lines: Sequence[Series], show: str) -> list[Series]:
-    """Return times as speed-ups or efficiencies, relative to the fewest ranks of each line, and the ideal line.
+    """Return times as speed-ups or efficiencies over the fewest ranks, then the ideal line.
 
-    Parameters
-    ----------
-    lines : sequence of Series
-        Times in any common unit over rank counts, in ascending order. Times of 0 are omitted.
-    show : str
-        A key of `LABELS`.
-
-    Returns
-    -------
-    list of Series
-        The same number of lines, then the ideal one. A standard error is that of the quotient of two independent means;
-        that of the first point is 0.
+    Each line has times in any common unit over ascending rank counts; times of 0 are omitted. `show` is a key of
+    `LABELS`. A standard error is that of the quotient of two independent means; that of the first point is 0.
     """
     scaled = [_scaled(line, show) for line in lines]
     ranks = sorted({x for line in scaled for x in line.x})
@@ -53,14 +43,9 @@ def against_fewest(lines: Sequence[Series], show: str) -> list[Series]:
 
 
 def scaling_table(lines: Sequence[Series], show: str) -> Table:
-    """Return those lines as a table: a row per point, without the ideal line.
+    """Return the lines of `against_fewest` as a table: a row per point, without the ideal line.
 
-    Parameters
-    ----------
-    lines : sequence of Series
-        The result of `against_fewest`.
-    show : str
-        A key of `LABELS`, and with underscores the name of the column.
+    `show` is a key of `LABELS`, and with underscores the name of the column.
     """
     rows = [
         (", ".join(filter(None, (line.panel, line.label))), *point)

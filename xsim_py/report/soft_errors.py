@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def hangs(result: Result) -> list[str]:
-    """Return a line for each process that has hung and resumed; killed ones are listed as failures."""
+    """Return a line per process that has hung and resumed; killed ones are failures."""
     if "hangs" not in result.tables:
         return []
     table = result.tables["hangs"]

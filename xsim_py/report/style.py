@@ -101,10 +101,7 @@ class Look:
     def applied(self) -> AbstractContextManager[None]:
         """Return a context in which figures use this font.
 
-        Raises
-        ------
-        ConfigError
-            When matplotlib is not installed, or has no such font.
+        Raise ConfigError if matplotlib is not installed, or has no such font.
         """
         new_figure(1, 1)  # reports a missing matplotlib
         from matplotlib import rc_context
@@ -136,13 +133,13 @@ class Look:
         return new_figure(*(self.size or (width, height)))
 
     def over(self, other: Look) -> Look:
-        """Return the other look with this one's settings; one size replaces another, however it is given."""
+        """Return the other look with this one's settings; any size replaces any other."""
         own = {each.name: getattr(self, each.name) for each in fields(self) if getattr(self, each.name) != each.default}
         sizes = dict.fromkeys(_SIZES) if own.keys() & set(_SIZES) else {}
         return replace(other, **{**sizes, **own})
 
     def describe(self, axes: Axes, *, title: str = "", x: str = "", y: str = "", **style: Any) -> None:
-        """Write title and axis labels, unless this look overrides them; `style` applies to the title."""
+        """Write title and axis labels, unless this look overrides them; `style` is the title's."""
         self.set_title(axes.set_title, title, **{"loc": "left", **style})
         axes.set_xlabel(self.labels[0] or x, color=INK)
         axes.set_ylabel(self.labels[1] or y, color=INK)
@@ -165,23 +162,9 @@ def drawn(
 ) -> Picture:
     """Return a figure that fits its size, and save it if there is a target.
 
-    Parameters
-    ----------
-    compose : callable
-        Draws the content into an empty figure.
-    target : path or None
-        Ends with one of `PICTURES`.
-    look : Look or None
-        Size, text and legend.
-    width, height : float
-        The size in inches, unless the look has another.
-    rows : bool, optional
-        The height is needed for rows of text, whatever the width.
-
-    Raises
-    ------
-    ConfigError
-        When the name ends with something else, matplotlib is not installed, or has no such font.
+    `compose` draws the content into an empty figure, of a size in inches that the look may change. With `rows`, the
+    height is needed for rows of text, whatever the width. Raise ConfigError if the target does not end with one of
+    `PICTURES`, matplotlib is not installed, or has no such font.
     """
     if target is not None:
         check_picture(target)
@@ -198,19 +181,9 @@ def drawn(
 
 
 def check_picture(target: str | Path, *, besides: str = "") -> None:
-    """Check that a figure can be drawn under a name.
+    """Raise ConfigError if a figure cannot be drawn under a name.
 
-    Parameters
-    ----------
-    target
-        The name.
-    besides
-        Other accepted names, for the message.
-
-    Raises
-    ------
-    ConfigError
-        When it cannot.
+    The message also lists the accepted names `besides` figures.
     """
     if Path(target).suffix.lower() not in PICTURES:
         endings = f"{', '.join(PICTURES[:-1])} or {PICTURES[-1]}"
@@ -219,13 +192,7 @@ def check_picture(target: str | Path, *, besides: str = "") -> None:
 
 
 def new_figure(width: float, height: float) -> Picture:
-    """Return an empty figure of that many inches.
-
-    Raises
-    ------
-    ConfigError
-        When matplotlib is not installed.
-    """
+    """Return an empty figure of a size in inches; raise ConfigError without matplotlib."""
     try:
         from xsim_py.report.figure import Picture
     except ImportError as error:
@@ -244,20 +211,9 @@ def add_legend(
 ) -> None:
     """Add a legend to the right of the axes, or below if it takes much room.
 
-    Parameters
-    ----------
-    figure : Figure
-        Grows by the legend, so that the axes keep their size, in each direction that the look leaves free.
-    handles : sequence of Artist
-        The explained elements, with labels.
-    look : Look
-        May set the position.
-    title : str, optional
-        The title of the legend.
-    least : int, optional
-        The minimum number of entries: a single line needs no explanation, a single colour does.
-    long : float, optional
-        The length of each sample, in font sizes.
+    The figure grows by the legend, so that the axes keep their size, in each direction that the look leaves free.
+    `least` is the minimum number of entries: a single line needs no explanation, a single colour does. `long` is the
+    length of each sample, in font sizes.
     """
     if len(handles) < least or look.legend == "none":
         return
@@ -289,7 +245,7 @@ def add_legend(
 
 
 def spaced(values: Sequence[float]) -> list[float]:
-    """Return the ascending values that are far enough apart on a logarithmic axis for a label each."""
+    """Return the ascending values far enough apart on a logarithmic axis to be labelled."""
     least = (values[-1] / values[0]) ** (1 / (_MOST_TICKS - 1)) * (1 - 1e-9)
     kept = [values[0]]
     for value in values[1:]:
@@ -305,7 +261,7 @@ def log_steps(low: float, high: float) -> tuple[int, ...]:
 
 
 def rank_step(ranks: int) -> int:
-    """Return the distance between ticks of a rank axis: a power of two if the rank count is one, else tens."""
+    """Return the distance between rank ticks: a power of two if the rank count is, else tens."""
     if ranks & (ranks - 1) == 0:
         return max(ranks // (_MOST_TICKS - 1), 1)
     step = 1

@@ -237,7 +237,7 @@ def _text(value: object) -> str:
 
 
 def _as_list(cells: Sequence[Any]) -> list[Any]:
-    """Return a list of plain Python values, also for a numpy array (whose number types JSON does not support)."""
+    """Return plain Python values, also for numpy arrays, whose numbers JSON does not support."""
     return cells.tolist() if hasattr(cells, "tolist") else list(cells)
 
 

@@ -1,4 +1,4 @@
-"""Timelines of a traced run: one row per rank, a colour for each MPI call, failures and their detection.
+"""Timelines of a traced run: one row per rank, a colour for each MPI call, and failures.
 
 A figure and lines of text are based on the same computation: the time that each row spent in each call, in each of some
 hundred time slices. If there are more ranks than rows, a row represents several neighbours, and a slice shows the
@@ -49,23 +49,8 @@ _DASHES = {"learned": (2, 1), "revoked": (1, 1)}  # of marks in a row
 class Timeline:
     """A run, as rows over time.
 
-    Parameters
-    ----------
-    trace : Trace
-        The events.
-    ranks : int
-        The number of ranks.
-    lives : sequence of (int, int, int)
-        The lifetimes of ranks: number, begin and end; several per rank after restarts of the job.
-    title : str, optional
-        The title of the figure.
-    view : PictureView, optional
-        The displayed range of time and ranks, and the style; default: everything in the default style.
-
-    Raises
-    ------
-    ConfigError
-        When the view is empty.
+    `lives` are lifetimes: rank, begin and end in picoseconds; several per rank after restarts of the job. Without a
+    view, everything is shown in the default style. Raises ConfigError if the view is empty.
     """
 
     def __init__(
@@ -109,7 +94,7 @@ class Timeline:
         ]
 
     def _clipped(self, rows: Sequence[tuple[int, int, int, int | None]]) -> NDArray[np.float64]:
-        """Return the displayed part of intervals: row, kind, and two times relative to the begin of the range."""
+        """Return the displayed intervals: row, kind, and both times relative to the range."""
         kept = [
             (self._row[rank], kind, max(start_ps - self._since_ps, 0), min(stop_ps, self._end_ps) - self._since_ps)
             for rank, kind, start_ps, end_ps in rows
@@ -127,7 +112,7 @@ class Timeline:
         return each, -(-self._size // each)
 
     def _shares(self, each: int, rows: int, bins: int) -> NDArray[np.float64]:
-        """Return the time of each row in each call per time slice; last, in its own code and outside its lifetime."""
+        """Return the time per row, call and slice; last, its own code and outside its lifetime."""
         grids = np.zeros((len(self._calls) + 2, rows, bins))
         for kind in range(len(self._calls)):
             chosen = self._kinds == kind
@@ -160,17 +145,8 @@ class Timeline:
     def draw(self, target: str | Path | None = None, *, messages: bool | None = None) -> Figure:
         """Return the figure, and write it if there is a target.
 
-        Parameters
-        ----------
-        target : path, optional
-            The file name, which ends with ``.png``, ``.svg`` or ``.pdf``.
-        messages : bool, optional
-            Whether to draw an arrow for each message; default: if they are few and each rank has a row.
-
-        Raises
-        ------
-        ConfigError
-            When the name ends with something else, or matplotlib is not installed.
+        The target ends with ``.png``, ``.svg`` or ``.pdf``. By default, messages are drawn as arrows if they are few
+        and each rank has a row.
         """
         _, rows = self._row_of(_MOST_ROWS_DRAWN)
         height = min(max(1.6 + 0.32 * rows, 2.6), 8.0)
@@ -194,7 +170,7 @@ class Timeline:
         add_legend(figure, keys, look, least=1, long=1.5)
 
     def _draw_rows(self, axes: Axes, each: int, rows: int, factor: float) -> list[Any]:
-        """Paint each time slice of each row with the colour of its main activity; return the legend entries."""
+        """Paint time slices in the colour of their main activity; return the legend entries."""
         from matplotlib.colors import ListedColormap
         from matplotlib.patches import Patch
         from matplotlib.ticker import MultipleLocator
@@ -245,7 +221,7 @@ class Timeline:
                 drawn.arrow_patch.set_clip_box(axes.bbox)
 
     def _draw_marks(self, axes: Axes, height: int, factor: float, size: float) -> list[Any]:
-        """Draw crosses for failures, dashes for a rank's notifications, and lines across for the end of the job."""
+        """Draw crosses for failures, dashes for notifications, and lines for the end of the job."""
         tall = max(height / 120, 0.45)
         keys: dict[str, Any] = {}
         for mark in self._marks:
@@ -269,7 +245,7 @@ class Timeline:
     # ------------------------------------------------------------------------------------------------- the text
 
     def text(self, *, width: int = 100) -> str:
-        """Return the rows as lines of text, `width` characters long, with a legend and the marks below."""
+        """Return the rows as text, `width` characters long, with a legend and the marks below."""
         each, rows = self._row_of(_MOST_ROWS_WRITTEN)
         labels = [
             _label(self._shown[row * each], self._shown[min((row + 1) * each, self._size) - 1]) for row in range(rows)
@@ -307,7 +283,7 @@ def call_colours(calls: Sequence[str]) -> list[str]:
 
 
 def longest_calls(names: list[str], times: NDArray[np.float64]) -> list[str]:
-    """Return the calls that took time, the longest first, and an entry for the rest if there are too many."""
+    """Return the calls that took time, longest first, and the rest if there are too many."""
     totals: dict[str, float] = {}
     for name, time in zip(names, times.tolist(), strict=True):
         totals[name] = totals.get(name, 0.0) + time

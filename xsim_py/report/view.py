@@ -43,19 +43,12 @@ class PictureView:
 
     @classmethod
     def of(cls, settings: Iterable[str]) -> Self:
-        """Return the view for settings such as ``time=1ms:2ms``; a later setting overrides an earlier one.
+        """Return the view for settings such as ``time=1ms:2ms``; later ones override earlier ones.
 
-        Parameters
-        ----------
-        settings : iterable of str
-            Each a key, an equals sign and a value: ``time=FROM:TO``, ``ranks=0-7,12``, ``columns=1`` or ``2`` (of a
-            journal), ``width=5`` or ``size=7x3.5`` (inches), ``font=NAME``, ``font_size=9`` (points), ``title=TEXT``,
-            ``labels=X;Y``, ``legend=below``, ``right`` or ``none``.
-
-        Raises
-        ------
-        ConfigError
-            When a key is unknown, or a value does not have that form.
+        Each setting is a key, an equals sign and a value: ``time=FROM:TO``, ``ranks=0-7,12``, ``columns=1`` or ``2``
+        (of a journal), ``width=5`` or ``size=7x3.5`` (inches), ``font=NAME``, ``font_size=9`` (points), ``title=TEXT``,
+        ``labels=X;Y``, ``legend=below``, ``right`` or ``none``. Raise ConfigError if a key is unknown, or a value does
+        not have that form.
         """
         given: dict[str, str] = {}
         for setting in settings:

@@ -47,14 +47,9 @@ _LATE: Final = (_LATE_SENDER, _LATE_RECEIVER, _IMBALANCE, _TRANSFER)  # by the r
 
 
 def waits_table(trace: Trace, lives: Iterable[tuple[int, int, int]]) -> Table:
-    """Return the table ``waits``: a row per rank, a column of seconds for each of `PARTS`, and their sum ``total_s``.
+    """Return the table ``waits``: the seconds of each rank in each of `PARTS`, and ``total_s``.
 
-    Parameters
-    ----------
-    trace : Trace
-        The events.
-    lives : iterable of (int, int, int)
-        The lifetimes of ranks: number, begin and end in picoseconds; several per rank after restarts of the job.
+    `lives` are lifetimes: rank, begin and end in picoseconds; several per rank after restarts of the job.
     """
     spans: dict[int, list[Span]] = {}
     for span in trace.spans:
@@ -119,12 +114,9 @@ def _call_parts(
 
 
 def bars_of(table: Table) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[str, NDArray[np.float64]]]:
-    """Return the bars for the table ``waits``: the first rank of each, its number of ranks, and its parts.
+    """Return the bars for the table ``waits``: first rank, number of ranks, and parts of each.
 
-    Returns
-    -------
-    tuple of (array of int, array of int, dict of str to array of float)
-        The parts by their names in `PARTS`, in seconds: the means over the ranks of each bar.
+    The parts, by their names in `PARTS`, are means in seconds over the ranks of each bar.
     """
     ranks = table["rank"]
     begins = np.arange(0, len(ranks), max(-(-len(ranks) // _MOST_BARS), 1))
@@ -136,22 +128,6 @@ def draw_waits(table: Table, target: str | Path | None = None, *, title: str = "
     """Draw the table ``waits``: a bar for each rank, divided into the parts of its time.
 
     With more ranks than bars, a bar is the mean of several neighbours.
-
-    Parameters
-    ----------
-    table : Table
-        The result of `waits_table`.
-    target : path, optional
-        The file name, which ends with ``.png``, ``.svg`` or ``.pdf``.
-    title : str, optional
-        The title of the figure.
-    look : Look, optional
-        Its size, text and legend.
-
-    Raises
-    ------
-    ConfigError
-        When matplotlib is not installed.
     """
     return drawn(lambda figure, look: _compose(table, figure, look, title), target, look, 7.2, 4.0)
 

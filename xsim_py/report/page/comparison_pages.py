@@ -55,21 +55,7 @@ def without_costs(table: Table) -> Table:
 def write_comparison_page(comparison: Comparison, target: str | Path, *, command: str = "") -> None:
     """Write an HTML report of one program on several machines and rank counts.
 
-    Parameters
-    ----------
-    comparison : Comparison
-        The results.
-    target : path
-        The file name, which ends with ``.html``.
-    command : str, optional
-        The command that reproduces it.
-
-    Raises
-    ------
-    ConfigError
-        When plotly is not installed.
-    OSError
-        When the file cannot be written.
+    The `command` reproduces the comparison.
     """
     machines = ", ".join(comparison.machines)
     page = HtmlPage(f"{comparison.title}: a comparison".strip(": "), f"on {machines}")
@@ -156,23 +142,7 @@ def write_recovery_page(
 ) -> None:
     """Write an HTML report that compares recovery schemes.
 
-    Parameters
-    ----------
-    comparison : RecoveryComparison
-        The results.
-    target : path
-        The file name, which ends with ``.html``.
-    facts : mapping of str to str
-        How to reproduce it, such as the command and the seed.
-    descriptions : mapping of str to str
-        The machines as YAML, by name.
-
-    Raises
-    ------
-    ConfigError
-        When plotly is not installed.
-    OSError
-        When the file cannot be written.
+    The `facts` tell how to reproduce it, such as the command and the seed; `descriptions` are the machines as YAML.
     """
     page = HtmlPage(f"{comparison.title}: recovery schemes".strip(": "), ", ".join(comparison.schemes))
     page.add("Summary", *_recovered(comparison))

@@ -36,13 +36,7 @@ _WITHOUT_SCRIPT: Final = "JavaScript is off: figures are not drawn and tables ca
 
 
 def check_page(target: str | Path) -> None:
-    """Check that an HTML report can be written under a name.
-
-    Raises
-    ------
-    ConfigError
-        When the name does not end with one of `ENDINGS`, or plotly is not installed.
-    """
+    """Raise ConfigError if a name has none of the `ENDINGS`, or plotly is not installed."""
     if str(target) == "-":
         raise ConfigError("-: an HTML report cannot be written to standard output; name a file that ends with .html")
     if Path(target).suffix.lower() not in ENDINGS:
@@ -51,15 +45,7 @@ def check_page(target: str | Path) -> None:
 
 
 class HtmlPage:
-    """A page that grows section by section.
-
-    Parameters
-    ----------
-    title : str
-        The heading.
-    subtitle : str, optional
-        The line below the heading.
-    """
+    """A page that grows section by section."""
 
     def __init__(self, title: str, subtitle: str = "") -> None:
         self._title = title
@@ -75,12 +61,7 @@ class HtmlPage:
     def figure(self, content: Any, kind: str = "plain") -> str:
         """Return the HTML of a figure, with its data.
 
-        Parameters
-        ----------
-        content : object
-            Plain data: a figure of `new_figure`, or data for the page's script.
-        kind : str, optional
-            ``plain`` for a figure; ``timeline`` or ``matrix`` for figures drawn by the script.
+        The content of a ``plain`` figure is that of `new_figure`. The page's script draws a ``timeline`` or ``matrix``.
         """
         self._drawn += 1
         data = json.dumps(content, separators=(",", ":"), allow_nan=False).replace(
@@ -90,15 +71,7 @@ class HtmlPage:
         return f'{place}<script type="application/json">{data}</script>'
 
     def write(self, target: str | Path) -> None:
-        """Write the page atomically.
-
-        Raises
-        ------
-        ConfigError
-            When plotly is not installed.
-        OSError
-            When the file cannot be written.
-        """
+        """Write the page atomically."""
         here = files(__package__)
         style, script = ((here / f"page.{end}").read_text(encoding="utf-8") for end in ("css", "js"))
         library = _plotly_js()
@@ -178,16 +151,10 @@ def folded(summary: str, *parts: str) -> str:
 
 
 def data_table(table: Table, *, by: str | None = None, whole: bool = False) -> str:
-    """Return a table that can be sorted by a click on a heading; times are in a suitable unit per column.
+    """Return a table that a click on a heading sorts; times are in a suitable unit per column.
 
-    Parameters
-    ----------
-    table : Table
-        The table. If it is longer than `MOST_ROWS`, the rest is omitted, with a note.
-    by : str, optional
-        A column of numbers: if rows are omitted, those with the largest values stay.
-    whole : bool, optional
-        Show all rows at once; other tables scroll in a box, except in print.
+    A table longer than `MOST_ROWS` is cut, with a note; the rows with the largest values in the column `by` stay. Other
+    tables than a `whole` one scroll in a box, except in print.
     """
     chosen: Sequence[int] = range(len(table))
     said = ""
@@ -252,16 +219,8 @@ def plain_text(text: str) -> str:
 def new_figure(traces: Sequence[Any], *, x: str, y: str, height: int = 420, **layout: Any) -> dict[str, Any]:
     """Return a plotly.js figure as plain data, in the style of the page.
 
-    Parameters
-    ----------
-    traces : sequence of dict
-        The data.
-    x, y : str
-        The axis labels, with units.
-    height : int, optional
-        Height in pixels; the width is that of the page.
-    **layout
-        Additional plotly layout; ``xaxis`` and ``yaxis`` are merged with the default ones.
+    The axis labels include units. The height is in pixels. ``xaxis`` and ``yaxis`` in `layout` are merged with the
+    defaults.
     """
     axes = {
         name: {**_AXIS_GRID, "title": {"text": plain_text(text).replace("\n", "<br>")}, **layout.pop(name, {})}

@@ -1,4 +1,4 @@
-"""The HTML report of one run: summary, timeline, wait states, communication matrix, link loads and failures."""
+"""The HTML report of one run."""
 
 from __future__ import annotations
 
@@ -48,23 +48,9 @@ _WAITS: Final = (
 
 
 def write_run_page(result: Result, target: str | Path) -> None:
-    """Write an HTML report of a run.
+    """Write an HTML report of a run; with a trace, it has a timeline.
 
     It contains no host cost, so reports of equal runs are equal byte for byte.
-
-    Parameters
-    ----------
-    result : Result
-        The run; with a trace, the report has a timeline.
-    target : path
-        The file name, which ends with ``.html``.
-
-    Raises
-    ------
-    ConfigError
-        When plotly is not installed.
-    OSError
-        When the file cannot be written.
     """
     name = PurePath(result.program or "program").name
     page = HtmlPage(f"{name}: {result.ranks:,} rank{'s' * (result.ranks > 1)}", result.machine)

@@ -1,4 +1,4 @@
-"""Packed trace data (calls, lifetimes, messages and marks) for the timeline script of an HTML report.
+"""Packed trace data for the timeline script of an HTML report.
 
 The script computes the colours of cells for each displayed range of time and ranks, so this contains events
 rather than an image.
@@ -36,12 +36,7 @@ _INK: Final = "#333333"
 def timeline_data(trace: Trace, lives: Sequence[tuple[int, int, int]]) -> tuple[dict[str, Any], list[str]]:
     """Return the data of a timeline for the page's script, and sentences about omitted events.
 
-    Parameters
-    ----------
-    trace : Trace
-        The events.
-    lives : sequence of (int, int, int)
-        The lifetimes of ranks: number, begin and end in picoseconds; several per rank after restarts of the job.
+    `lives` are lifetimes: rank, begin and end in picoseconds; several per rank after restarts of the job.
     """
     end_ps = max((end_ps for *_, end_ps in lives), default=0) or 1
     scale, unit = time_scale(end_ps / PS_PER_S)
@@ -96,7 +91,7 @@ def timeline_data(trace: Trace, lives: Sequence[tuple[int, int, int]]) -> tuple[
 
 
 def _kept(spans: Iterable[Span], end_ps: int) -> tuple[list[Span], list[str]]:
-    """Return the calls with a positive duration, or the longest of them, and sentences about the others."""
+    """Return the calls with a positive duration, or the longest, and sentences about the others."""
     wide = [span for span in spans if (end_ps if span.end_ps is None else span.end_ps) > span.start_ps]
     if len(wide) <= MOST_SPANS:
         return wide, []
