@@ -33,19 +33,8 @@ def is_worth_it(configurations: Sequence[Configuration], runs: int) -> bool:
 def measure(configuration: Configuration, seed: int, runs: range, *, plain: bool = False) -> NDArray[np.int64]:
     """Do some runs of an ensemble, one after the other.
 
-    Parameters
-    ----------
-    configuration, seed
-        The configuration of the runs, and the ensemble's seed.
-    runs : range
-        The consecutive numbers of the runs.
-    plain : bool, optional
-        Use the step model, even if compiled code could do it.
-
-    Returns
-    -------
-    numpy.ndarray of int64, shape (runs, columns)
-        The fields of `Outcome`, in order.
+    The numbers of the runs are consecutive. `plain` uses the step model, even if compiled code could do it. Return the
+    fields of `Outcome`, in order, as an array of int64 of shape (runs, columns).
     """
     if not plain and is_compiled(configuration):
         return compiled.run_many(configuration, seed, runs)

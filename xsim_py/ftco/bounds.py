@@ -13,16 +13,8 @@ from __future__ import annotations
 def lower_bound(nodes: int, latency: int, *, roots: str = "multi", operation: str = "allreduce") -> int:
     """Return the steps of an operation without faults, on the best tree of any shape.
 
-    Parameters
-    ----------
-    nodes : int
-        Number of nodes.
-    latency : int
-        Latency of the network, in steps (L/o).
-    roots : str, optional
-        ``single`` or ``multi``. Several roots gain nothing for operations in one direction.
-    operation : str, optional
-        ``allreduce``, ``reduce`` or ``bcast``.
+    The latency of the network is in steps (L/o). Roots are ``single`` or ``multi``: several gain nothing for operations
+    in one direction. The operation is ``allreduce``, ``reduce`` or ``bcast``.
     """
     if operation != "allreduce":
         return _height(nodes, latency + 2, 1)

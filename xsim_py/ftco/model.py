@@ -350,16 +350,10 @@ class Configuration:
 
 
 class Plan(NamedTuple):
-    """The random draws of one run.
+    """The random draws of one run: arrays of shape (nodes,), and the seed of service distances.
 
-    Attributes
-    ----------
-    seed : int
-        The run's seed, from which service distances are drawn.
-    dead_step : numpy.ndarray of int64, shape (nodes,)
-        The step at whose start the node fails: 0 for inactive ones, `NEVER` for survivors.
-    start_step : numpy.ndarray of int64, shape (nodes,)
-        The step in which the node begins the operation.
+    A node fails at the start of its `dead_step`: 0 for inactive ones, `NEVER` for survivors. It begins in its
+    `start_step`.
     """
 
     seed: int
@@ -412,15 +406,7 @@ def run_seed(seed: int, run: int) -> int:
 
 
 def plan(configuration: Configuration, seed: int) -> Plan:
-    """Draw the failing nodes and the start and failure steps of a run.
-
-    Parameters
-    ----------
-    configuration : Configuration
-        The configuration of the run.
-    seed : int
-        The run's own seed, see `run_seed`.
-    """
+    """Draw the failing nodes and the start and failure steps of a run, by its `run_seed`."""
     nodes = configuration.nodes
     dead_step = np.full(nodes, NEVER, np.int64)
     count = configuration.inactive + configuration.failures
@@ -488,14 +474,8 @@ def ranking(nodes: int, kind: str, radix: int, roots: str) -> tuple[NDArray[np.i
     """Order the nodes of a tree from the top: by level, and within it by distance from a root.
 
     A level of a k-nomial tree consists of the nodes added to k^h to make k^(h+1); that of a k-ary tree of all at the
-    same distance.
-
-    Returns
-    -------
-    order : numpy.ndarray of int64, shape (nodes,)
-        The nodes; equal ones by number, so that node 0 comes first.
-    bounds : numpy.ndarray of int64
-        The positions at which the level or distance changes, including 0 and `nodes`.
+    same distance. Return the nodes, equal ones by number, so that node 0 comes first; and the positions at which the
+    level or distance changes, including 0 and `nodes`.
     """
     shape = tree(nodes, kind, radix=radix, roots=roots)
     level, depth = np.zeros((2, nodes), np.int64)
@@ -568,7 +548,7 @@ def service_distance(bits: Any) -> Any:
 
 
 def interval_distance(now: Any, degree: Any) -> Any:
-    """Return the deterministic service distance: 1 for half of four degrees, 2 for a quarter, ..."""
+    """Return the deterministic service distance: 1 in half of 4 * degree steps, 2 in a quarter."""
     interval = 4 * max(1, degree)
     rest = interval - now % interval
     distance = 1

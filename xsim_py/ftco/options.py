@@ -43,23 +43,10 @@ _MAX_CONFIGURATIONS: Final = 10_000
 def configurations(given: Mapping[str, str], *, rules: Sequence[str] = ()) -> list[Configuration]:
     """Return every combination of the values of some options, with the last varying fastest.
 
-    Parameters
-    ----------
-    given
-        Text by option. Values of ``nodes``, ``tree``, ``roots``, ``L``, ``o``, ``inactive``, ``failures``, ``window``,
-        ``imbalance``, ``operation``, ``algorithm`` and ``group`` may be lists with commas.
-    rules
-        Several sets of rules, instead of the given one.
-
-    Returns
-    -------
-    list of Configuration
-        With the radix as a number, even if the best one was requested.
-
-    Raises
-    ------
-    ConfigError
-        With a line ``option: problem`` for each problem.
+    Values of ``nodes``, ``tree``, ``roots``, ``L``, ``o``, ``inactive``, ``failures``, ``window``, ``imbalance``,
+    ``operation``, ``algorithm`` and ``group`` may be lists with commas. `rules` are several sets of rules, instead of
+    the given one. The radix becomes a number, even if the best one was requested. Raise ConfigError with a line
+    ``option: problem`` for each problem.
     """
     options = {"nodes": "", **DEFAULTS, **given}
     problems: list[OptionProblem] = []

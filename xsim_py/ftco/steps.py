@@ -49,18 +49,8 @@ _Events = TypeVar("_Events")
 class Action(NamedTuple):
     """The action of a node in a step.
 
-    Attributes
-    ----------
-    step : int
-        The step.
-    node : int
-        The acting node.
-    what : str
-        ``send`` or ``take``.
-    kind : int
-        `DATA`, `KEEPALIVE` or `ACK` of `xsim_py.mpi.ftco.node`.
-    peer : int
-        Receiver or sender.
+    It is a ``send`` or ``take`` of a `DATA`, `KEEPALIVE` or `ACK` of `xsim_py.mpi.ftco.node`; the peer is the receiver
+    or sender.
     """
 
     step: int
@@ -71,16 +61,9 @@ class Action(NamedTuple):
 
 
 def run_steps(configuration: Configuration, seed: int, *, record: list[Action] | None = None) -> Outcome:
-    """Do one run of the formal model.
+    """Do one run of the formal model, and append all actions of nodes to `record`.
 
-    Parameters
-    ----------
-    configuration : Configuration
-        The configuration of the run.
-    seed : int
-        The run's own seed, see `model.run_seed`.
-    record : list of Action, optional
-        List to which all actions of nodes are appended.
+    The seed is that of the run, see `model.run_seed`.
     """
     drawn = plan(configuration, seed)
     if configuration.algorithm not in (TREE, RECURSIVE_DOUBLING):
@@ -91,24 +74,9 @@ def run_steps(configuration: Configuration, seed: int, *, record: list[Action] |
 
 
 class StepModel:
-    """One run.
+    """One run; all actions of nodes are appended to `record`.
 
-    Parameters
-    ----------
-    configuration : Configuration
-        The configuration of the run.
-    plan : Plan
-        Failure and start steps of the nodes.
-    record : list of Action, optional
-        List to which all actions of nodes are appended. A node that has not begun takes a KEEPALIVE and replies in one
-        step.
-
-    Attributes
-    ----------
-    nodes : list of TreeNode
-        All nodes, including failed ones.
-    alive : list of bool
-        Whether each node is alive.
+    A node that has not begun takes a KEEPALIVE and replies in one step. `nodes` includes failed ones.
     """
 
     def __init__(self, configuration: Configuration, plan: Plan, *, record: list[Action] | None = None) -> None:

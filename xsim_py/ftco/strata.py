@@ -43,12 +43,7 @@ class Stratum(NamedTuple):
 def levels(configuration: Configuration) -> list[tuple[int, int]]:
     """Return the positions ``[first, end)`` in the `ranking` of each level and distance.
 
-    Only levels whose nodes can fail are included.
-
-    Parameters
-    ----------
-    configuration
-        With a number for its radix.
+    Only levels whose nodes can fail are included. The configuration has a number for its radix.
     """
     made = configuration
     bounds = ranking(made.nodes, made.tree, made.k, made.roots)[1].tolist()
@@ -59,13 +54,9 @@ def levels(configuration: Configuration) -> list[tuple[int, int]]:
 def strata(configuration: Configuration, runs: int) -> list[Stratum]:
     """Divide an ensemble by level and distance of the topmost failing node.
 
-    Parameters
-    ----------
-    configuration
-        With at least one fault and a number for its radix.
-    runs
-        Approximate number of runs; half of them are distributed evenly, half by weight, and at least two per stratum.
-        The last strata are joined if it is rare (under 1 in 1,000) that they contain all faults.
+    The configuration has at least one fault and a number for its radix. Of approximately `runs` runs, half are
+    distributed evenly, half by weight, and at least two per stratum. The last strata are joined if it is rare (under 1
+    in 1,000) that they contain all faults.
     """
     reach = [(first, end, _probability_from(configuration, first)) for first, end in levels(configuration)]
     while len(reach) > 1 and reach[-1][2] < _MIN_WEIGHT:

@@ -90,18 +90,8 @@ def expected_largest(found: Statistic, runs: int, of: int) -> tuple[float, float
     distribution, whose scale b is sqrt(6) / pi standard deviations. The maximum of `of` of them has that distribution,
     too, shifted by b ln(of), with the same standard deviation (Gumbel, "Statistics of Extremes", 5.2).
 
-    Parameters
-    ----------
-    found
-        Statistic of `runs` runs, at least two.
-    of
-        Number of runs of the estimated maximum.
-
-    Returns
-    -------
-    tuple of float
-        Its expectation, and the standard deviation of one such maximum: its own scatter, and the error of `found` from
-        `runs` runs.
+    Return its expectation, and the standard deviation of one such maximum: its own scatter, and the error of `found`
+    from `runs` runs, at least two.
     """
     assert found.stderr is not None
     deviation = found.stderr * math.sqrt(runs)
@@ -191,18 +181,9 @@ def summarise(
 ) -> Summary:
     """Compute the statistics of one configuration.
 
-    Parameters
-    ----------
-    configuration
-        The configuration of the runs.
-    seed
-        The seed of the ensemble.
-    runs, fault_free : numpy.ndarray of int64, shape (runs, len(COLUMNS))
-        Outcomes of the runs, and of the same without faults: one for all, or one for each.
-    overhead_s
-        Duration of the overhead of a message, which is one step; None for no latency in seconds.
-    exhaustive
-        Whether each run hit a different node, and all together every node.
+    `runs` and `fault_free` have shape (runs, len(COLUMNS)): outcomes of the runs, and of the same without faults, one
+    for all or one for each. `overhead_s` is the duration of a step, the overhead of a message; None for no latency in
+    seconds. In an `exhaustive` ensemble, each run hit a different node, and all together every node.
     """
     ended = runs[:, COLUMNS.index("hung")] == 0
     if len(fault_free) == len(runs) > 1:

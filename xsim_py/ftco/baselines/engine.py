@@ -1,4 +1,4 @@
-"""Step engine for algorithms written as generators: the formal model for algorithms other than FTCO.
+"""Step engine for algorithms other than FTCO in the formal model, written as generators.
 
 In each step a node sends one message or takes one. A message that is sent in step t can be taken in step t + L + 1. No
 node detects failures: these algorithms know them from the start, or do not ask.
@@ -49,24 +49,9 @@ Process = Generator[SendCommand | ReceiveCommand | WorkCommand, Any, None]
 class StepEngine:
     """One run of an algorithm.
 
-    Parameters
-    ----------
-    configuration : Configuration
-        The configuration of the run.
-    plan : Plan
-        Failure and start steps of the nodes.
-    algorithm : callable
-        ``algorithm(node, engine)`` returns the process of a node, which calls `finish`, and may continue to serve
-        others.
-
-    Attributes
-    ----------
-    results : dict of int to object
-        Results of finished nodes, by node.
-    now : int
-        The step.
-    shared : dict
-        Data that an algorithm has computed for all nodes.
+    ``algorithm(node, engine)`` returns the process of a node, which calls `finish`, and may continue to serve others.
+    `results` are those of finished nodes, `now` is the step, and `shared` is data that an algorithm has computed for
+    all nodes.
     """
 
     def __init__(

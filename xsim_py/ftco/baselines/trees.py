@@ -14,16 +14,10 @@ _KEY: Final = "tree_of_the_living"
 
 @dataclass(frozen=True)
 class RepairedTree:
-    """A tree of the survivors.
+    """A tree of the survivors, by node; the root has no parent.
 
-    Attributes
-    ----------
-    parent : dict of int to int
-        By node; the root has none.
-    children : dict of int to list of int
-        By node, in the order of sends.
-    above, below : dict of int to int
-        Number of old nodes that a node visits to find its parent, and its children; 0 without rerouting.
+    Children are in the order of sends. `above` and `below` are the numbers of old nodes that a node visits to find its
+    parent, and its children; 0 without rerouting.
     """
 
     parent: dict[int, int]

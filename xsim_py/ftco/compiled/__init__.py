@@ -56,21 +56,9 @@ def _model_of(configuration: Configuration) -> Model:
 
 
 def run_plan(configuration: Configuration, drawn: Plan, *, record: list[Action] | None = None) -> Outcome:
-    """Do one run with given random draws.
+    """Do one run with given random draws, and append all actions of nodes to `record`.
 
-    Parameters
-    ----------
-    configuration : Configuration
-        The configuration of the run; its rules have ``traversal="reference"``.
-    drawn : Plan
-        Failure and start steps of the nodes.
-    record : list, optional
-        List to which all actions of nodes are appended.
-
-    Raises
-    ------
-    ConfigError
-        For rules that are not compiled.
+    Raise ConfigError for rules that are not compiled: all but those with ``traversal="reference"``.
     """
     state, ended = _simulate(_model(configuration), drawn, record is not None)
     if record is not None:
@@ -81,37 +69,14 @@ def run_plan(configuration: Configuration, drawn: Plan, *, record: list[Action] 
 
 
 def run(configuration: Configuration, seed: int, *, record: list[Action] | None = None) -> Outcome:
-    """Do one run; see `run_plan`.
-
-    Parameters
-    ----------
-    seed : int
-        The run's own seed, see `model.run_seed`.
-    """
+    """Do one run with its own seed (see `model.run_seed`), as `run_plan` does."""
     return run_plan(configuration, plan(configuration, seed), record=record)
 
 
 def run_many(configuration: Configuration, seed: int, runs: Sequence[int]) -> NDArray[np.int64]:
-    """Do some runs of an ensemble.
+    """Do some runs of an ensemble, given its seed and the numbers of the runs.
 
-    Parameters
-    ----------
-    configuration : Configuration
-        The configuration of the runs; its rules have ``traversal="reference"``.
-    seed : int
-        The ensemble's seed.
-    runs : sequence of int
-        The numbers of the runs.
-
-    Returns
-    -------
-    numpy.ndarray of int64, shape (len(runs), len(COLUMNS))
-        The outcomes, one row per run.
-
-    Raises
-    ------
-    ConfigError
-        For rules that are not compiled.
+    Return an array of int64 of shape (len(runs), len(COLUMNS)): the outcomes, one row per run. Rules as for `run_plan`.
     """
     model = _model(configuration)
     rows = np.empty((len(runs), len(COLUMNS)), np.int64)

@@ -1,4 +1,4 @@
-"""Construction of a run's arrays: the common part once per configuration, and a copy for each run."""
+"""Construction of a run's arrays: a common part per configuration, and a copy per run."""
 
 from __future__ import annotations
 
@@ -15,13 +15,7 @@ _PHASES = {"allreduce": (0, at.DONE), "reduce": (0, at.AWAIT_FATHERS), "bcast": 
 
 
 class Model:
-    """The arrays of a configuration.
-
-    Parameters
-    ----------
-    configuration : Configuration
-        The configuration of the runs.
-    """
+    """The arrays of a configuration."""
 
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
@@ -147,15 +141,7 @@ class Model:
         )
 
     def start(self, plan: Plan, *, record: bool = False) -> State:
-        """Return the initial arrays of a run; those of the last run are reused.
-
-        Parameters
-        ----------
-        plan : Plan
-            The random draws of the run.
-        record : bool
-            Whether to record the actions of nodes.
-        """
+        """Return the initial arrays of a run; those of the last run are reused."""
         if record and not self._room[at.NO_ROOM_ACTIONS]:
             self.enlarge(at.NO_ROOM_ACTIONS)
         if self._state is None:

@@ -1,4 +1,4 @@
-"""The only import of numba, which may be missing: then the functions run slowly, with equal results."""
+"""The only import of numba; without it, the functions run slowly, with equal results."""
 
 from __future__ import annotations
 

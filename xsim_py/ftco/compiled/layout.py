@@ -1,4 +1,4 @@
-"""Layout of the arrays: plain integers in rows, which numba compiles, caches and copies quickly."""
+"""Layout of the arrays: rows of plain integers, which numba compiles and copies quickly."""
 
 from __future__ import annotations
 

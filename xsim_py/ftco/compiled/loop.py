@@ -81,7 +81,7 @@ def _arrive(s: State, event: int) -> None:
 
 @jit
 def _add_notice(s: State, event: int) -> None:
-    """Add a failure notice before those of larger nodes; it takes effect before its receiver acts."""
+    """Add a failure notice before those of larger nodes, effective before its receiver acts."""
     node, dead = s.events[event, at.TO], s.events[event, at.SOURCE]
     before = -1
     after = s.nodes[node, at.NOTICES]

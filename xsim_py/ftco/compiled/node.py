@@ -77,7 +77,7 @@ def _due(s: State, place: int) -> int:
 
 @jit
 def _take(s: State, node: int, kind: int, distance: int) -> int:
-    """Take the latest message of a kind from a distance (0: any); return the contact's row or -1."""
+    """Take the latest message of a kind from a distance (0: any); return the row or -1."""
     before = -1
     event = s.nodes[node, at.LATEST + kind]
     while event >= 0 and distance > 0 and s.events[event, at.SENT_DISTANCE] != distance:

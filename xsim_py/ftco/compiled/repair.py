@@ -140,7 +140,7 @@ def handle_failure(s: State, node: int, other: int) -> None:
 
 @jit
 def contact_of(s: State, node: int, other: int, distance: int) -> int:
-    """Return the row of a message's sender; if it is new, all nodes strictly between have failed."""
+    """Return the row of a message's sender; if new, all nodes strictly between have failed."""
     contact = find_contact(s, node, other)
     if contact >= 0:
         return contact
