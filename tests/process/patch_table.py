@@ -29,28 +29,28 @@ PAGE = ROOT / "docs" / "reference" / "patched.md"
 MARKS = ("<!-- the tables are written by `python -m tests.process.patch_table --write` -->\n", "<!-- end of tables -->")
 KINDS = ("virtual", "private", "refused", "watched", "real")
 REAL = {
-    "subprocess.Popen": "A real child process, with the rank's environment. It takes no virtual time.",
-    "os.waitpid": "Waits for a real child process. Other threads of the rank continue; virtual time does not advance.",
-    "multiprocessing.Process": "A real child process, outside the simulation; start it with `fork`.",
-    "concurrent.futures.ProcessPoolExecutor": "Starts real child processes, and serves them by real threads.",
-    "os.times": "Real: CPU time of the simulator.",
-    "resource.getrusage": "Real: usage of the simulator with all its ranks. `resource.setrlimit` is real too.",
-    "os.getppid": "Real: the parent process of the simulator.",
-    "os.cpu_count": "Real: processors of the host, not of a simulated node.",
-    "socket.gethostname": "Real: the host. `MPI.Get_processor_name()` returns the name of the simulated node.",
-    "uuid.uuid1": "Uses the real time. `uuid.uuid4` follows from the seed, because it uses `os.urandom`.",
-    "secrets.token_bytes": "Python's own; follows from the seed, because it uses `os.urandom`.",
-    "ssl.RAND_bytes": "Real randomness, which differs in each run.",
-    "threading.Thread.run": "Python's own, like all methods that the table of `threading` does not list.",
-    "threading.Event": "Python's own, based on locks that wait in virtual time, like `Condition` and `Timer`.",
-    "queue.Queue": "Python's own, based on locks that wait in virtual time.",
-    "asyncio.sleep": "Python's own: waits in virtual time, because the event loop's selector does.",
-    "sys.exit": "Python's own: the rank ends when `SystemExit` leaves its program.",
-    "builtins.print": "Python's own: writes to the `sys.stdout` of the rank.",
-    "builtins.id": "A real address, which may differ between runs.",
-    "mmap.mmap": "Real memory and real files.",
-    "ctypes.CDLL": "Compiled code uses the real system: its clock is real, and its waits take no virtual time.",
-    "faulthandler.enable": "Shared by all ranks, like `tracemalloc`.",
+    "subprocess.Popen": "Starts a real child process, with the rank's environment. It takes no virtual time.",
+    "os.waitpid": "Waits for a real child process. Virtual time does not advance, but other threads of the rank run.",
+    "multiprocessing.Process": "Starts a real child process, outside the simulation. Use the start method `fork`.",
+    "concurrent.futures.ProcessPoolExecutor": "Starts real child processes, which real threads supply with tasks.",
+    "os.times": "Returns the CPU time of the simulator.",
+    "resource.getrusage": "Returns the usage of the simulator, including all ranks. `resource.setrlimit` limits it.",
+    "os.getppid": "Returns the process ID of the simulator's parent.",
+    "os.cpu_count": "Returns the number of processors of the host, not of a simulated node.",
+    "socket.gethostname": "Returns the name of the host. `MPI.Get_processor_name()` names the simulated node.",
+    "uuid.uuid1": "Uses the real time. `uuid.uuid4` uses `os.urandom`, so its result follows from the seed of the run.",
+    "secrets.token_bytes": "Uses `os.urandom`, so its result follows from the seed of the run.",
+    "ssl.RAND_bytes": "Returns real random bytes, which differ in each run.",
+    "threading.Thread.run": "Runs unchanged, as do all methods that the table of `threading` does not list.",
+    "threading.Event": "Waits in virtual time, because its lock does. The same applies to `Condition` and `Timer`.",
+    "queue.Queue": "Waits in virtual time, because its locks do.",
+    "asyncio.sleep": "Waits in virtual time, because the event loop's selector does.",
+    "sys.exit": "Raises `SystemExit`, which ends the rank if its program does not catch it.",
+    "builtins.print": "Writes to the `sys.stdout` of the rank.",
+    "builtins.id": "Returns a real address, which may differ between runs.",
+    "mmap.mmap": "Maps real memory and real files.",
+    "ctypes.CDLL": "Loads compiled code, which has a real clock, and whose waits take no virtual time.",
+    "faulthandler.enable": "Affects all ranks, as does `tracemalloc.start`.",
 }
 """Names that a reader may look for and that are not replaced, each with a sentence."""
 
@@ -97,7 +97,7 @@ def page() -> str:
     for entry in entries():
         name = "sys.monitoring" if entry.place == "sys.monitoring" else module_of(entry.place)
         rows.setdefault(name, {}).setdefault((entry.finds, entry.file), []).append(shown(entry))
-    lines = ["## Names that stay real", "", "| name | behaviour |", "| --- | --- |"]
+    lines = ["## Names that are not replaced", "", "| name | behaviour in a rank |", "| --- | --- |"]
     lines += [f"| `{name}` | {told} |" for name, told in sorted(REAL.items())]
     for name in sorted(rows, key=lambda name: (name.startswith("_"), name)):
         lines += ["", f"## `{name}`", "", "| name | behaviour | implementation |", "| --- | --- | --- |"]

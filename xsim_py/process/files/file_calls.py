@@ -482,7 +482,7 @@ def _as_class_attribute(real: Function) -> Any:
 
 
 _STORED = "virtual: files on the simulated storage; real: all others"
-_PLAIN = "real: works through the functions of `os`, which see simulated storage"
+_PLAIN = "real: uses functions of `os`, which access the simulated storage"
 PATCHED: Table = (
     ("os", _STORED, {name: Wrapper(_take, name, virtual) for name, virtual in _virtual.items()}),
     ("builtins", _STORED, {"open": Wrapper(_take, "open", open_)}),

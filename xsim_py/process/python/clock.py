@@ -180,7 +180,7 @@ def _with_clocks(defaults: tuple[Any, ...]) -> tuple[Any, ...]:
 
 _NAMES = {getattr(time, name): name for name in ("monotonic", "perf_counter", "sleep")}
 _CLOCKS = ("perf_counter", "monotonic", "process_time", "thread_time")
-_GIVEN = "virtual: the default is the time of the rank"
+_GIVEN = "virtual: the default argument is the rank's time"
 PATCHED: Table = (
     (
         "time",

@@ -118,7 +118,7 @@ PATCHED: Table = (
     ("datetime", "virtual: current date and time of the rank", {"date": _Date, "datetime": _DateTime}),
     (
         "_imp",
-        "watched: a compiled module that is imported gets the real classes",
+        "watched: compiled modules import the real classes",
         {"create_dynamic": _begin, "exec_dynamic": _begin},
     ),
 )

@@ -91,12 +91,12 @@ def _naming(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _TASKS: Table = (
-    ("asyncio.base_events.BaseEventLoop", "private: numbers in the names of tasks", {"create_task": Wrapper(_naming)}),
+    ("asyncio.base_events.BaseEventLoop", "private: counter in the names of tasks", {"create_task": Wrapper(_naming)}),
 )
 _KINDS = ("SelectSelector", "_PollLikeSelector", "EpollSelector", "KqueueSelector")
 PATCHED: Table = (
     *((f"selectors.{name}", "virtual: waits in virtual time", {"select": Wrapper(_selecting)}) for name in _KINDS),
-    ("selectors._BaseSelectorImpl", "watched: creation of event loops", {"__init__": Wrapper(_making)}),
+    ("selectors._BaseSelectorImpl", "watched: the simulator detects event loops", {"__init__": Wrapper(_making)}),
     *_TASKS,
 )
 

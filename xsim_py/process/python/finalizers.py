@@ -258,8 +258,8 @@ def _forget() -> None:
 _END = "private: called in the rank that created the finalizer"
 PATCHED: Table = (
     ("weakref.finalize", _END, {"__init__": Wrapper(_making), "__call__": Wrapper(_calling)}),
-    ("gc", "watched: afterwards, finalizers of the rank run", {"collect": _collect}),
-    ("builtins", "watched: classes with finalizers", {"__build_class__": _real_build}),
+    ("gc", "watched: the rank's finalizers run afterwards", {"collect": _collect}),
+    ("builtins", "watched: the simulator records classes with finalizers", {"__build_class__": _real_build}),
 )
 
 

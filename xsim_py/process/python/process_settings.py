@@ -91,7 +91,7 @@ _ZONE = Setting(time.tzset, lambda _: _real_tzset())  # that of the rank's envir
 _CONTEXTS = "multiprocessing.context"
 _MULTIPROCESSING: Table = (
     (f"{_CONTEXTS}.DefaultContext", "private: start method of child processes", {"_actual_context": _OwnContext()}),
-    ("multiprocessing.process", "private: numbers of child processes", {"_process_counter": Wrapper(_OwnCount)}),
+    ("multiprocessing.process", "private: counter of child processes", {"_process_counter": Wrapper(_OwnCount)}),
 )
 PATCHED: Table = (
     ("gc", "private", {"disable": _COLLECTING, "enable": _COLLECTING, "set_threshold": _COLLECTING}),

@@ -436,7 +436,7 @@ _real_pool_number, _real_at_exit = itertools.count(), threading._register_atexit
 _WHO = {"get_ident": in_ranks(lambda: _here().ident), "get_native_id": in_ranks(lambda: _native(_here()))}
 _OWN = "virtual: threads of the rank, in virtual time"
 PATCHED: Table = (
-    ("_frozen_importlib", "real: import locks see the one thread that runs all ranks", {"_thread": _real}),
+    ("_frozen_importlib", "real: for import locks, all ranks run in one thread", {"_thread": _real}),
     ("threading.Thread", _OWN, {"start": _start, "join": _join, "is_alive": _is_alive, "__hash__": _hash}),
     ("threading", _OWN, _WHO),
     ("threading", _OWN, {"current_thread": in_ranks(lambda: _object(_here()))}),

@@ -30,7 +30,7 @@ class _GreenletModule(ModuleType):
     _C_API = _noticed("_C_API")
 
 
-PATCHED: Table = (("greenlet", "watched: use by the program", {"__class__": _GreenletModule}),)
+PATCHED: Table = (("greenlet", "watched: the simulator records the use of greenlets", {"__class__": _GreenletModule}),)
 
 
 _seen: list[Any] = []
