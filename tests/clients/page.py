@@ -87,7 +87,7 @@ def _replaces(new: str, old: str) -> bool:
 def text(rows: Sequence[Row], cannot: dict[str, str]) -> Iterator[str]:
     """The lines of the tables; what the real MPI has not run is no evidence, but it is known to be missing."""
     every, rows = _grouped(rows), [row for row in rows if WAYS[0] in row.results]
-    yield "| client | ranks | " + " | ".join(f"{way}: {_COUNTS}" for way in EACH_RANK) + " | differ |"
+    yield "| client | ranks | " + " | ".join(f"{way}: {_COUNTS}" for way in EACH_RANK) + " | differences |"
     yield "| --- | ---: " + "| ---: " * len(EACH_RANK) + "| ---: |"
     for (name, ranks), group in _grouped(rows).items():
         number = len(every[name, ranks]) + (name in cannot)
@@ -110,7 +110,7 @@ def session_table(rows: Sequence[Row], cannot: Collection[str] = ()) -> Iterator
     every = _grouped(row for row in rows if SESSION in row.ways)
     rows = [row for row in rows if SESSION in row.results]
     if rows:
-        yield f"| client | ranks | mpiexec: {_COUNTS} | session: {_COUNTS} | differ |"
+        yield f"| client | ranks | mpiexec: {_COUNTS} | session: {_COUNTS} | differences |"
         yield "| --- | ---: | ---: | ---: | ---: |"
     for (name, ranks), group in _grouped(rows).items():
         real = [merged(row.results[WAYS[0]]) for row in group if WAYS[0] in row.results]

@@ -27,7 +27,7 @@ def test_a_session_has_its_own_table_also_where_mpiexec_has_run_nothing():
     assert list(session_table([early]))[2:] == ["| one | 2 |  | 1/0/0, 1, 1 ended early |  |"]
 
 
-HEAD = ["| client | ranks | mpiexec | session | differ |", "| --- | ---: | ---: | ---: | ---: |"]
+HEAD = ["| client | ranks | mpiexec | session | differences |", "| --- | ---: | ---: | ---: | ---: |"]
 PAGE = [
     *HEAD,
     "| one | 2 | 1/0/0, 1… | 1/0/0, 1 | 0 |",
