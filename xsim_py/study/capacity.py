@@ -12,7 +12,7 @@ from xsim_py.workers import cores
 
 
 def runs_at_once(jobs: int | None, runs: Iterable[Mapping[str, Any]]) -> int:
-    """Return the number of concurrent runs: `jobs`, or one per core, within the limit of processes.
+    """Return the number of concurrent runs, by default one per core, within process limits.
 
     `runs` are the arguments of `simulate`; each run may have many processes. Too many `jobs` are a ConfigError.
     """

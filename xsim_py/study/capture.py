@@ -30,7 +30,7 @@ class _TooLong(Exception):
 
 
 class Captures:
-    """The captures of one run; within ``with``, in a process's main thread, searches have a time limit.
+    """The captures of one run; within ``with``, in a main thread, searches have a time limit.
 
     They map a name to a regular expression and the value to take. `given_up` contains, by name, the start of the line
     at which a search exceeded its limit of time or memory.

@@ -30,7 +30,7 @@ RESERVED: Final = (*MEASURED, "repetition", "folder", "apps")
 
 
 def key_columns(spec: StudySpec) -> list[str]:
-    """Return the columns that identify a combination: the variables, and values common to all runs."""
+    """Return the columns that identify a combination: variables, and values common to all runs."""
     always = _ALWAYS if spec.command is None else spec.command_options
     return [*spec.variables, *(name for name in always if name not in spec.variables)]
 
@@ -61,7 +61,7 @@ def column_names(spec: StudySpec) -> list[str]:
 
 
 def unit_of(spec: StudySpec, column: str) -> str:
-    """Return the unit of a column; for a captured value without a unit, the suffix of its name, as in ``total_us``."""
+    """Return the unit of a column; for a capture without one, the suffix of its name (``_us``)."""
     if column in spec.capture:
         suffix = column.rpartition("_")[2]
         inferred = (_SUFFIXES[suffix] or suffix) if "_" in column and suffix in _SUFFIXES else ""
@@ -77,7 +77,7 @@ def ruler_of(spec: StudySpec, column: str, values: Iterable[object]) -> Ruler | 
 
 
 def _quantity(spec: StudySpec, column: str) -> str:
-    """Return the quantity of a number without unit in a column, unless it is only the label of a value."""
+    """Return the quantity of a number without unit in a column, unless it is only a label."""
     if any(swept.label != swept.given.entry.value for swept in spec.variables.get(column, ())):
         return ""
     kind = option_kind(column) if column in OPTIONS else kind_of(column)

@@ -1,4 +1,4 @@
-"""Commands of ``xsim`` that studies can run instead of programs; each run yields separate means.
+"""Commands of ``xsim`` that studies can run instead of programs; each run yields means.
 
 A command takes its options as text and numbers, by their names on the command line. It validates them when the study
 is planned, and runs in a worker process.

@@ -1,4 +1,4 @@
-"""Conditions on the columns of a run: ``ranks<=64``, ``machine=gige,shmem``, ``ranks<=1024 or machine=gige``."""
+"""Conditions on the columns of a run: ``ranks<=1024 or machine=gige,shmem``."""
 
 from __future__ import annotations
 
@@ -38,12 +38,8 @@ class _Test(NamedTuple):
 class Condition:
     """One or more comparisons of a column with a value, joined by ``or``.
 
-    ``=`` and ``!=`` take several values separated by commas, and compare numbers as numbers.
-
-    Raises
-    ------
-    ValueError
-        The text is not a condition.
+    ``=`` and ``!=`` take several values separated by commas, and compare numbers as numbers. Raises ValueError if the
+    text is not a condition.
     """
 
     text: str

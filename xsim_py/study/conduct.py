@@ -141,7 +141,7 @@ def conditions(texts: Sequence[str]) -> list[Condition]:
 
 
 def _is_missing(run: PlannedRun, outcome: Outcome | None) -> bool:
-    """Return True if a run must be executed: it is new, or failed only for lack of a local resource."""
+    """Return True if a run must be executed: new, or failed only for lack of a local resource."""
     if outcome is None or outcome["ended"] in ("crashed", "error"):
         return True
     limit_s, before_s = run.arguments.get("wall_limit"), outcome.get("wall_limit_s")

@@ -1,4 +1,4 @@
-"""Contradictions in a study: keys that exclude each other, refer to unknown names, or are missing."""
+"""Contradictions in a study: exclusive keys, unknown names, and missing keys."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SWEPT: Final = ("sweep", "cases", "zip")
 
 
 def contradictions(spec: StudySpec) -> Iterator[Contradiction]:
-    """Yield every key of ``spec`` that contradicts another, refers to an unknown name, or is missing."""
+    """Yield every key of ``spec`` that contradicts another, has an unknown name, or is missing."""
     for path, message, involved in _all(spec):
         yield path, message, (path, *involved)
 

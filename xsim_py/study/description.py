@@ -163,7 +163,7 @@ class FigureSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class AcceptSpec:
-    """Section ``accept``: criteria of successful runs; the others are counted and listed, but not averaged."""
+    """Section ``accept``: criteria of successful runs; others are listed, but not averaged."""
 
     ended: tuple[str, ...] = option(
         TextOrList(choice(*ENDINGS), "one ending, or a list of them"),

@@ -39,10 +39,7 @@ _LIST: Final = "a list; sweep over its values"
 def check(given: Mapping[str, Value]) -> dict[str, Any]:
     """Return the options of one combination as plain data.
 
-    Raises
-    ------
-    ConfigError
-        With a line ``option: problem`` for each problem.
+    Raise ConfigError with a line ``option: problem`` for each problem.
     """
     from xsim_py.ftco.model import MAX_RUNS
     from xsim_py.ftco.strata import SAMPLINGS

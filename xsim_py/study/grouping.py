@@ -48,7 +48,7 @@ def hidden_by(spec: StudySpec, plot: PlotSpec, rows: Sequence[Mapping[str, Any]]
 
 
 def scale_problem(spec: StudySpec, plot: PlotSpec, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return why these rows cannot have a logarithmic x axis; empty if they can, or if it is not known yet."""
+    """Return why these rows cannot have a logarithmic x axis; empty if they can, or may yet."""
     if plot.x_scale == "linear" or plot.x not in key_columns(spec):
         return ""
     drawn = [row for row in rows if all(condition.holds(row) for condition in plot.only)]

@@ -45,13 +45,7 @@ def load_study(source: str | Path | Mapping[str, Any]) -> StudySpec:
 
 
 def plot_of(spec: StudySpec, keys: Mapping[str, Any]) -> PlotSpec:
-    """Return a plot with these keys, as an entry of ``plots`` of a study.
-
-    Raises
-    ------
-    ConfigError
-        With every problem.
-    """
+    """Return a plot with these keys, as an entry of ``plots`` of a study."""
     reading = Reading()
     entry = from_python({"file": "plot.png", **keys}, place=Location.in_file("plot"))
     plot: PlotSpec = Section(PlotSpec).read(entry, "", reading)
@@ -83,7 +77,7 @@ def _preset(name: str) -> Path:
 
 
 def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of a study; `load_study` also rejects what a schema cannot express."""
+    """Return the JSON Schema (draft 2020-12) of a study; `load_study` rejects even more."""
     return schema.json_schema(StudySpec, "study")
 
 

@@ -1,4 +1,4 @@
-"""HTML reports of studies: table, zoomable figures, speed-up, every run in a sortable table, and the description."""
+"""HTML reports of studies: tables, zoomable figures, speed-up, and the description."""
 
 from __future__ import annotations
 
@@ -34,22 +34,6 @@ def write_study_page(results: StudyResults, target: str | Path, *, command: str 
     """Write the HTML report of a study.
 
     It omits the runs' costs on this host: the report of the same study is identical byte for byte.
-
-    Parameters
-    ----------
-    results : StudyResults
-        The study.
-    target : path
-        The file to write; its name ends with ``.html``.
-    command : str, optional
-        The command that reproduces it.
-
-    Raises
-    ------
-    ConfigError
-        The name does not end with ``.html``, or plotly is not installed.
-    OSError
-        The file cannot be written.
     """
     check_page(target)
     spec = results.spec
@@ -110,7 +94,7 @@ def _panels(page: HtmlPage, chart: Chart) -> Iterator[str]:
 
 
 def _scaling(page: HtmlPage, results: StudyResults) -> Iterator[str]:
-    """Yield speed-up and efficiency for several rank counts, unless a plot of the study shows them."""
+    """Yield speed-up and efficiency over rank counts, unless a plot of the study shows them."""
     drawn = {plot.show for plot in results.spec.plots}
     if "virtual_time_s" not in results.summary or len(set(results.summary.get("ranks", ()))) < 2:
         return

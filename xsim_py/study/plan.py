@@ -1,4 +1,4 @@
-"""The runs of a study: every combination of the variables' values, with its settings and its fingerprint.
+"""The runs of a study: every combination of the variables' values, with its fingerprint.
 
 The fingerprint covers everything that can change the result of a run: the settings, the machine's fingerprint, the
 text of the program and of the files named in its arguments, the captures, and the version of xsim_py. A repeated call
@@ -127,7 +127,7 @@ class _Values:
         self._known: dict[str, Value | None] = {"repetition": repetition, **{name: f"{{{name}}}" for name in _FOLDERS}}
 
     def __call__(self, name: str) -> Value | None:
-        """Return the value of a variable or an option; ``{folder}`` is substituted when the run begins."""
+        """Return the value of a variable or option; ``{folder}`` is substituted at the run's start."""
         if name not in self._known:
             if name in self._under_way:
                 raise ValueError(f"{name} is made from {' from '.join([*self._under_way[1:], name])}")
@@ -243,7 +243,7 @@ class _Planner:
         return Given(given.entry, option_kind(key)).read(value_of, self.paths.get(key, key), self.reading)
 
     def _machine_entries(self, value_of: _Values, chosen: Mapping[str, Swept]) -> dict[str, Any]:
-        """Return the entries of the machine that this run changes; one without a value is not changed."""
+        """Return the machine's entries that this run changes; one without a value is unchanged."""
         entries = {}
         for name, given in self.spec.overrides.items():
             entries[name] = given.read(value_of, f"set.{name}", self.reading)
@@ -349,7 +349,7 @@ class _Planner:
         return len(self.reading.problems) == before
 
     def _machine_source(self, name: str) -> str:
-        """Return the source of a machine: a file next to the study, or a preset, without directory and suffix."""
+        """Return the source of a machine: a file next to the study, or a preset without suffix."""
         return str(self.spec.folder / name) if name.endswith((".yaml", ".yml")) or "/" in name else name
 
     def _machine(self, name: str, entries: dict[str, Any], ranks: int) -> _Made | None:

@@ -39,10 +39,7 @@ class Published(NamedTuple):
 def read_published(spec: StudySpec) -> Published:
     """Read and validate the file of a study's published values.
 
-    Raises
-    ------
-    ValueError
-        It cannot be read, has a column unknown to the study, or text instead of a number.
+    Raise ValueError if it cannot be read, has a column unknown to the study, or text instead of a number.
     """
     assert spec.published is not None
     path = spec.folder / spec.published.file

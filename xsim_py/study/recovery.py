@@ -132,7 +132,7 @@ class Experiment:
 
 
 def own_schemes(program: str | Path) -> tuple[str, ...]:
-    """Return the choices of a program's option `--recovery`, from its source; none without such an option.
+    """Return the choices of a program's option `--recovery`, if it has that option.
 
     The source is parsed, not run: the choices must be a list or tuple of strings in the call that adds the option.
     """
@@ -177,13 +177,7 @@ class Report(NamedTuple):
 
 
 def plan_recovery(experiment: Experiment) -> dict[Case, tuple[Victim, ...]]:
-    """Return every requested run, and its failures.
-
-    Raises
-    ------
-    ConfigError
-        With every problem; nothing was run.
-    """
+    """Return every requested run, and its failures; raise ConfigError with every problem."""
     known = experiment.own_schemes or SCHEMES
     problems: dict[object, None] = {
         OptionProblem("schemes", f"unknown scheme {scheme!r}; known: {', '.join(known)}"): None
@@ -289,10 +283,7 @@ def compare_recovery(
 def measure_case(experiment: Experiment) -> RecoveryRun:
     """Execute the only run of an experiment in this process, after one without failures.
 
-    Raises
-    ------
-    ConfigError
-        The input is invalid, or the program makes no call that failures could hit.
+    Raise ConfigError if the program makes no call that failures could hit.
     """
     ((case, victims),) = plan_recovery(experiment).items()
     before = report = do(_task(experiment, case, (), None))
@@ -317,7 +308,7 @@ def _in_order(tasks: Sequence[RecoveryTask], jobs: int) -> Generator[tuple[int, 
 
 
 def _is_refused(report: Report) -> bool:
-    """Return True if a run without failures shows invalid input: no start, or no call for failures to hit."""
+    """Return True if a run without failures shows invalid input: no start, or no call to hit."""
     run = report.run
     return run.ended == "refused" or (report.start_ps is None and run.ended == "finished" and not run.exit_status)
 
@@ -331,7 +322,7 @@ def _crashed(task: RecoveryTask, crash: Crash) -> Report:
 
 
 def _entries(experiment: Experiment, scheme: str) -> dict[str, Any]:
-    """Return the entries of the machine under a scheme; for a program's own schemes, those of `ulfm`."""
+    """Return the machine's entries under a scheme; for a program's own schemes, those of `ulfm`."""
     return _overrides(experiment, "ulfm" if experiment.own_schemes else scheme)
 
 
@@ -361,7 +352,7 @@ def _timeout(experiment: Experiment) -> str:
 
 
 def _check(spec: MachineSpec, ranks: int) -> tuple[Machine, Shapes]:
-    """Return the machine, with room for the ranks and time for survivors to answer, and FTCO's trees on it."""
+    """Return the machine, with room for ranks, time for survivors to answer, and FTCO's trees."""
     machine = Machine(spec, ranks=ranks)
     network = make_network(spec, places=machine)
     detector_settings(spec, network)
@@ -444,10 +435,7 @@ def _failure(experiment: Experiment, victim: Victim, before: Report) -> str:
 def parse_call(text: str) -> tuple[str, int]:
     """Return name and number of a call such as ``2nd Allreduce``.
 
-    Raises
-    ------
-    ValueError
-        The text is not a call, or mpi4py has no such call.
+    Raise ValueError if the text is not a call, or mpi4py has no such call.
     """
     from xsim_py.mpi4py.call_hooks import known_calls
 
@@ -501,7 +489,7 @@ def do(task: RecoveryTask) -> Report:
 
 
 def _whole_job(task: RecoveryTask, run: RecoveryRun, trace: Trace, output: str) -> Report:
-    """Measure an entire job, and determine the time of failures: its middle call or, without one, half of the job."""
+    """Measure an entire job, and find the time of failures: its middle call, or half of the job."""
     call, usual, start_ps = task.call, task.usual, None
     end_ps = run.virtual_time_ps or 0
     try:
@@ -523,7 +511,7 @@ def _last_words(result: Result, output: str) -> list[str]:
 
 
 def _judged(output: str) -> dict[str, Any]:
-    """Return the program's statement about its result: its last `right: True`, `right: False` or `lost: WHAT`."""
+    """Return the program's last statement: `right: True`, `right: False` or `lost: WHAT`."""
     for line in reversed(output.splitlines()):
         name, _, said = line.partition(": ")
         if name == "right" and said in ("True", "False"):

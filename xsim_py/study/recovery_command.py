@@ -1,4 +1,4 @@
-"""``compare-recovery`` as a command of studies: each run is one scheme with its failures, measured by phase."""
+"""``compare-recovery`` as a command of studies: each run is one scheme with its failures."""
 
 from __future__ import annotations
 
@@ -55,10 +55,7 @@ TABLE: Final = ("total_s", "recovery_s")
 def check(given: Mapping[str, Value]) -> dict[str, Any]:
     """Return the options of one run as plain data.
 
-    Raises
-    ------
-    ConfigError
-        With a line ``option: problem`` for each problem.
+    Raise ConfigError with a line ``option: problem`` for each problem.
     """
     from xsim_py.config.loader import bundled_apps
     from xsim_py.study.recovery import LOOP, SCHEMES, Experiment, parse_call, plan_recovery
@@ -107,10 +104,7 @@ def check(given: Mapping[str, Value]) -> dict[str, Any]:
 def do(settings: Mapping[str, Any]) -> Mapping[str, tuple[float | None, ...]]:
     """Execute and measure the run, after one without failures.
 
-    Raises
-    ------
-    XsimError
-        The program did not finish.
+    Raise XsimError if the program did not finish.
     """
     from xsim_py.study.recovery import measure_case
 

@@ -412,7 +412,7 @@ def _panel(names: Sequence[str], row: Row) -> str:
 
 
 def tables_beside(plot: PlotSpec) -> list[str]:
-    """Return the names of tables written next to a figure: the values of speed-up and efficiency."""
+    """Return the names of tables written next to a figure: speed-up and efficiency."""
     return [] if plot.show == "value" else [f"{Path(plot.file).stem}.csv"]
 
 
@@ -454,7 +454,7 @@ def _mean_and_error(numbers: Sequence[float]) -> tuple[float, float | None]:
 
 
 def _in_common(values: Sequence[Any]) -> str | None:
-    """Return the text for those of the repetitions: the common one, or the number of different ones."""
+    """Return the text of all repetitions if it is the same, or the number of different ones."""
     texts = {value for value in values if isinstance(value, str)}
     return f"({len(texts):,} different)" if len(texts) > 1 else next(iter(texts), None)
 

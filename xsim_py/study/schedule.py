@@ -1,4 +1,4 @@
-"""The order in which the runs of a study start, and the time left, by estimates of what each run costs.
+"""The order in which the runs of a study start, and the time left, by estimated costs.
 
 Before any run is finished, the cost is the rank count times the square root of each other number in the columns. Ridge
 regression multiplies this, for each column, by a factor per name, or by a power of the number whose exponent may grow
@@ -30,19 +30,8 @@ _SHORTEST_S: Final = 1e-3
 class RunQueue(Iterator[PlannedRun]):
     """The runs to do, longest first; what `finished` reports improves the estimates.
 
-    Parameters
-    ----------
-    todo, before : sequence of PlannedRun, iterable of pairs
-        The runs to do; and finished ones, with their wall-clock times in seconds.
-    workers : int
-        The number of runs at once; 0 if it is unknown, and a run counts only when it is finished.
-
-    Attributes
-    ----------
-    todo : sequence of PlannedRun
-        The runs to do.
-    begun : list of int
-        The places in `todo` of those that this has yielded.
+    `before` are finished runs with their wall-clock times in seconds. `workers` is the number of runs at once; 0 if it
+    is unknown, and a run counts only when it is finished. `begun` has the indices in `todo` of the runs yielded.
     """
 
     def __init__(
@@ -120,7 +109,7 @@ class RunQueue(Iterator[PlannedRun]):
 
 
 def _terms(spec: StudySpec, runs: Sequence[PlannedRun]) -> Any:
-    """Return one row per run: the logarithm of its cost before any run is finished, 1, and the terms of its columns."""
+    """Return one row per run: the logarithm of its initial cost, 1, and its columns' terms."""
     import numpy as np
 
     prior = [math.log(run.arguments.get("ranks", 1)) for run in runs]
@@ -147,7 +136,7 @@ def _terms(spec: StudySpec, runs: Sequence[PlannedRun]) -> Any:
 
 
 def _fitted(terms: Any, measured_s: Mapping[int, float]) -> list[float]:
-    """Return the estimated cost of each run in seconds; before any is measured, relative to each other."""
+    """Return the estimated cost of each run in seconds; before any is measured, a relative cost."""
     import numpy as np
 
     prior, terms = terms[:, 0], terms[:, 1:]

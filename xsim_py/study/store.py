@@ -1,4 +1,4 @@
-"""The results of a study on disk: one line of JSON per completed run, appended and never changed.
+"""The results of a study on disk: one line of JSON per completed run, only ever appended.
 
 An append-only file is robust: an interrupt loses only the runs in progress, and a line truncated by a crash is
 detected and skipped, as is one without a required entry of the right type. Such a run is missing, and repeated. The
@@ -26,14 +26,10 @@ _START: Final = b'{"key": "'
 
 
 class Store:
-    """The file of results in a study's directory, created if necessary and open in one process at a time.
+    """The file of results in a study's directory, open in one process at a time.
 
-    `outcomes` contains the outcome of each stored run, by its key; empty if `fresh`.
-
-    Raises
-    ------
-    ConfigError
-        The directory cannot be written, contains a foreign file of that name, or is in use.
+    It is created if necessary. `outcomes` contains the outcome of each stored run, by its key; empty if `fresh`. Raises
+    ConfigError if the directory cannot be written, contains a foreign file of that name, or is in use.
     """
 
     def __init__(self, folder: Path, *, fresh: bool = False) -> None:
@@ -85,12 +81,9 @@ class Store:
 
 
 def read_outcomes(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return the outcome of each run stored in a directory, by its key; empty without a directory.
+    """Return the outcomes stored in a directory, by the keys of runs; empty without a directory.
 
-    Raises
-    ------
-    ConfigError
-        It cannot be read, or contains a foreign file of that name.
+    Raise ConfigError if the file cannot be read, or is a foreign one of that name.
     """
     try:
         with open(folder / NAME, "rb", opener=_itself) as file:
@@ -102,7 +95,7 @@ def read_outcomes(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def _itself(path: str, flags: int) -> int:
-    """Open a regular file in its directory, without following links: the directory may be from an untrusted source."""
+    """Open a regular file without following links: the directory may be untrusted."""
     wrong = "results cannot be written through a link or a pipe; use another directory"
     try:
         number = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)

@@ -59,7 +59,7 @@ class StudyTask(NamedTuple):
 
 
 def is_outcome(value: object) -> bool:
-    """Return True if data read from a file are an `Outcome`, with everything that tables and messages use."""
+    """Return True if data from a file are an `Outcome`, with all that tables and messages use."""
     if not isinstance(value, dict):
         return False
     parts = (

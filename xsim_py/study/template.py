@@ -54,15 +54,7 @@ def text_of(value: Scalar) -> str:
 class Template:
     """Text with expressions in braces; ``{{`` and ``}}`` are literal braces.
 
-    Attributes
-    ----------
-    names : frozenset of str
-        The variables in it.
-
-    Raises
-    ------
-    ValueError
-        It is malformed; the message contains the location.
+    `names` are the variables in it. Raises ValueError with the location if it is malformed.
     """
 
     def __init__(self, text: str) -> None:
@@ -78,12 +70,9 @@ class Template:
         return first.lone if isinstance(first, _Expression) else None
 
     def fill(self, value_of: Callable[[str], Value]) -> Value:
-        """Return the text with the values of its expressions, or the value itself if it is exactly one expression.
+        """Return the text with expressions substituted; if it is one expression, its value.
 
-        Raises
-        ------
-        ValueError
-            An expression cannot be computed, a list is within text, or the result is too long.
+        Raise ValueError if an expression cannot be computed, a list is within text, or the result is too long.
         """
         if len(self._pieces) == 1 and isinstance(self._pieces[0], _Expression):
             return self._pieces[0].value(value_of)
@@ -186,7 +175,7 @@ class _Expression:
 
 
 def _bounded(value: Fraction | float) -> Fraction | float:
-    """Return a number that the next step can compute with quickly; OverflowError if it is too large or not finite."""
+    """Return a number; raise OverflowError if it is infinite or too large for quick steps."""
     if isinstance(value, float):
         if not math.isfinite(value):
             raise OverflowError
@@ -198,7 +187,7 @@ def _bounded(value: Fraction | float) -> Fraction | float:
 
 
 def _name(node: ast.AST) -> str | None:
-    """Return the variable that a node names: ``ranks``, or ``network.latency``, a name with a dot."""
+    """Return the variable that a node names: ``ranks``, or a dotted ``network.latency``."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):

@@ -1,4 +1,4 @@
-"""The kinds of value that only studies have: templates, values to sweep over, and sections with arbitrary names.
+"""The kinds of value that only studies have: templates, values to sweep, and free sections.
 
 They complement those of `xsim_py.config.value_kinds`: each defines how it is checked, and its JSON Schema.
 """
@@ -83,19 +83,13 @@ CONDITION: Final = Scalar(_condition, {"type": "string"}, "a condition such as r
 
 @dataclass(frozen=True)
 class Given:
-    """A value as written, to be substituted for each run: a scalar, a template, or a list of these; or None."""
+    """A value as written, to be substituted for each run: scalar, template, list of these, None."""
 
     entry: Entry
     kind: Kind
 
     def fill(self, value_of: Callable[[str], Value | None]) -> Value | None:
-        """Return the value of one run.
-
-        Raises
-        ------
-        ValueError
-            A template cannot be substituted.
-        """
+        """Return the value of one run; raise ValueError if a template cannot be substituted."""
         value = self.entry.value
         if isinstance(value, list):
             words = [word for item in value for word in _words(item.value, value_of)]
@@ -105,7 +99,7 @@ class Given:
         return _filled(value, value_of)
 
     def names(self) -> Iterator[tuple[str, str]]:
-        """Yield the variables in it, each after its index in this value: ``[1]``, or "" if it is not a list."""
+        """Yield the variables in it, each after its index ``[1]``, or "" if it is not a list."""
         inside = self.entry.value if isinstance(self.entry.value, list) else None
         for index, item in enumerate([self.entry] if inside is None else inside):
             if is_template(item.value):
@@ -113,7 +107,7 @@ class Given:
                 yield from ((where, name) for name in sorted(Template(item.value).names))
 
     def read(self, value_of: Callable[[str], Value | None], path: str, reading: Reading) -> Any:
-        """Return the validated value of one run; None if not given, REFUSED after a recorded problem."""
+        """Return the validated value of one run; None if not given, REFUSED after a problem."""
         try:
             value = self.fill(value_of)
         except ValueError as error:
@@ -135,7 +129,7 @@ def _filled(value: Any, value_of: Callable[[str], Value | None]) -> Value | None
 
 
 def _words(value: Any, value_of: Callable[[str], Value | None]) -> list[PlainScalar]:
-    """Return the words for an item of a list: one word, all of a list that it names, or none if that has no value."""
+    """Return the words for an item of a list: one, all of a list that it names, or none."""
     lone = Template(value).lone if is_template(value) else None
     filled = _filled(value, value_of) if lone is None else value_of(lone)
     if isinstance(filled, list):
@@ -280,7 +274,7 @@ _BARE: Final = ("program", "args", "machine")
 
 @dataclass(frozen=True)
 class Together:
-    """Values of several names, with ``set`` and a ``label``; read as a `Swept` that has them in `others`."""
+    """Values of several names, with ``set`` and a ``label``; read as a `Swept` with `others`."""
 
     names: tuple[str, ...] = ()
     """The allowed names; empty for any."""
@@ -341,7 +335,7 @@ def _label(values: Mapping[str, Swept]) -> str:
 
 @dataclass(frozen=True)
 class Values:
-    """The values of a variable: a list, a range, or a section of labels and values; read as a tuple of `Swept`."""
+    """The values of a variable: a list, range, or labelled section; read as a tuple of `Swept`."""
 
     are_different: bool = True
     words: str = "a list such as [4, 8, 16], a range such as 4..1024 *2, or a section of labels and values"
@@ -399,7 +393,7 @@ _MACHINE: Final = Together(("machine",), "a section such as {machine: gige, set:
 
 
 def _machine(entry: Entry, path: str, reading: Reading) -> Any:
-    """Return a machine with its changes and its label as a `Swept`, or REFUSED after a recorded problem."""
+    """Return a machine with changes and label as a `Swept`, or REFUSED after a problem."""
     reading.entries[path] = entry
     read = _MACHINE.read(entry, path, reading)
     if read is REFUSED:

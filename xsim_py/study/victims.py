@@ -1,4 +1,4 @@
-"""Failures in a comparison of recovery schemes: their short names, and the ranks in a tree that they select.
+"""Failures in a comparison of recovery schemes: their short names, and the ranks that fail.
 
 The names are those of table 1 of the FTCO paper (``docs/why/ftco.md``): parallel failures are in different subtrees of
 the tree that the collective operations use, so that their detections overlap; serial ones are a parent and its child,
@@ -70,12 +70,9 @@ class Victim(NamedTuple):
 
 
 def victims_of(code: str, tree: Shape, ranks: int) -> tuple[Victim, ...]:
-    """Return the failures in ascending order; `code` is one of the names above, for `ranks` ranks in a tree.
+    """Return the failures of a code, which is one of the names above, in ascending order.
 
-    Raises
-    ------
-    ValueError
-        It is not such a name, or the tree has no such ranks.
+    Raise ValueError if it is not such a name, or the tree has no such ranks.
     """
     if code in CODES:
         return tuple(Victim(rank) for rank in sorted(_placed(code, tree)))

@@ -18,7 +18,7 @@ _IMPORTS: Final = ("xsim_py.run",)
 
 
 def do_in_workers(tasks: Iterable[StudyTask], jobs: int) -> Generator[tuple[int, Outcome]]:
-    """Execute tasks in `jobs` concurrent processes; yield each task's number and outcome on completion.
+    """Execute tasks in `jobs` processes; yield each task's number and outcome on completion.
 
     Closing the generator kills the workers.
     """
@@ -27,7 +27,7 @@ def do_in_workers(tasks: Iterable[StudyTask], jobs: int) -> Generator[tuple[int,
 
 
 def do_in_executor(tasks: Iterable[StudyTask], executor: Executor) -> Generator[tuple[int, Outcome]]:
-    """Execute tasks with an executor as in `concurrent.futures`, such as ``mpi4py.futures.MPIPoolExecutor``."""
+    """Execute tasks with a `concurrent.futures` executor, such as ``MPIPoolExecutor`` of mpi4py."""
     futures: dict[Future[Outcome], int] = {executor.submit(do, task): number for number, task in enumerate(tasks)}
     try:
         for future in as_completed(futures):
@@ -39,7 +39,7 @@ def do_in_executor(tasks: Iterable[StudyTask], executor: Executor) -> Generator[
 
 
 def mpi_executor(jobs: int | None) -> AbstractContextManager[Executor | None]:
-    """Return the other ranks of a real MPI, if this process is the master of ``mpiexec python -m mpi4py.futures``.
+    """Return the other ranks of a real MPI, if this is the master of ``-m mpi4py.futures``.
 
     That has imported the module before; our code never does. A program may have imported it, too, but without other
     ranks it would get only one worker: a thread of this process, which has one working directory.
