@@ -58,7 +58,7 @@ def _model_of(configuration: Configuration) -> Model:
 def run_plan(configuration: Configuration, drawn: Plan, *, record: list[Action] | None = None) -> Outcome:
     """Do one run with given random draws, and append all actions of nodes to `record`.
 
-    Raise ConfigError for rules that are not compiled: all but those with ``traversal="reference"``.
+    Raise ConfigError for rules that are not compiled, see `supports`.
     """
     state, ended = _simulate(_model(configuration), drawn, record is not None)
     if record is not None:
