@@ -161,13 +161,7 @@ def _check_reference(reference: RunSummary, verdict: Judge) -> None:
 
 
 def _judge(accept: str | None) -> Judge:
-    """Return the default judge.
-
-    Raises
-    ------
-    ConfigError
-        `accept` is not a regular expression.
-    """
+    """Return the default judge."""
     try:
         pattern = None if accept is None else re.compile(accept)
     except re.error as error:

@@ -48,14 +48,8 @@ class Input(NamedTuple):
 class InputMistake(NamedTuple):
     """An error at one line, and the inputs that cause it.
 
-    Attributes
-    ----------
-    what : str
-        Its class, as named by the checks; or the exception type, or ``deadlock``.
-    text : str
-        The description from the first of the inputs.
-    inputs, others : tuple of Input
-        The inputs that cause it, and all others.
+    `what` is its class, as named by the checks, or the exception type, or ``deadlock``. `text` is the description from
+    the first of the inputs; `others` do not cause it.
     """
 
     file: str
@@ -86,12 +80,7 @@ class InputMistake(NamedTuple):
 class InputDifference(NamedTuple):
     """Results that differ between rank counts, for the first values for which they do.
 
-    Attributes
-    ----------
-    file : str
-        The program.
-    results : tuple of (Input, tuple of str)
-        Each input, by increasing rank count, and its result: the distinct matched texts.
+    `results` are the inputs, by increasing rank count, each with its distinct matched texts.
     """
 
     file: str

@@ -21,10 +21,7 @@ from xsim_py.explore.runs import Call, RunSummary
 class ExplorationJournal:
     """The runs of one exploration, by the text of their case; without a file nothing is stored.
 
-    Attributes
-    ----------
-    done : dict of str to Seen
-        The results stored in the file.
+    `done` has the results stored in the file.
     """
 
     def __init__(self, file: IO[str] | None, done: dict[str, RunSummary]) -> None:
@@ -36,10 +33,7 @@ class ExplorationJournal:
     def opened(cls, path: str | Path | None, identity: Mapping[str, Any]) -> Iterator[Self]:
         """Open a journal, creating it if needed.
 
-        Raises
-        ------
-        ConfigError
-            The file cannot be opened, or belongs to a different exploration.
+        Raise ConfigError if the file cannot be opened, or belongs to a different exploration.
         """
         if path is None:
             yield cls(None, {})

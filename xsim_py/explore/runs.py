@@ -179,16 +179,10 @@ def _absolute(match: re.Match[str]) -> str:
 
 
 class Runner:
-    """Executes submitted runs in parallel.
+    """Executes submitted runs in parallel, by default one per core.
 
-    Those of a function stay in this process, because others cannot import it.
-
-    Parameters
-    ----------
-    program : str, path or callable
-        The program to run.
-    jobs : int, optional
-        Parallel runs; default: one per core. 0: one after the other, in this process.
+    Those of a function stay in this process, because others cannot import it; with 0 `jobs`, all do, one after the
+    other.
     """
 
     def __init__(self, program: Any, jobs: int | None = None) -> None:
@@ -215,12 +209,7 @@ class Runner:
     def results(self) -> Generator[tuple[int, RunSummary]]:
         """Yield the number and result of each completed run until none is pending.
 
-        More may be submitted.
-
-        Raises
-        ------
-        ConfigError
-            The input of a run is invalid.
+        More may be submitted. Raise ConfigError if the input of a run is invalid.
         """
         results = self._run_here() if self._pool is None else self._pool.results()
         for number, result in results:

@@ -52,17 +52,8 @@ class _Run(NamedTuple):
 class MatchingTree:
     """The known matchings and the branches still to run.
 
-    Parameters
-    ----------
-    most : int
-        The maximum number of branches kept: a long program with many choices has more than can ever be run.
-
-    Attributes
-    ----------
-    count : int
-        The number of distinct known matchings.
-    impossible : int
-        The number of branches that turned out to be impossible.
+    At `most` that many branches are kept: a long program with many choices has more than can ever be run. `count` is
+    the number of distinct known matchings, `impossible` that of branches that turned out to be impossible.
     """
 
     def __init__(self, most: int = MOST_BRANCHES) -> None:
