@@ -1,4 +1,4 @@
-"""Readers of the output of the OSU micro-benchmarks, Intel MPI Benchmarks, netgauge and mpi4py's benchmarks.
+"""Readers of the output of OSU and Intel micro-benchmarks, netgauge and mpi4py's benchmarks.
 
 Layouts: OSU micro-benchmarks 5.4 to 7 (``osu_util.c``) and OMB-Py, ``demo/osu_*.py`` of mpi4py, IMB-MPI1 2018 to
 2021, netgauge 2.4 (patterns ``loggp`` and ``one_one``), ``mpi4py.bench`` 4.
@@ -39,7 +39,7 @@ NETGAUGE_PAIR = re.compile(
 
 
 def operation_named(said: str) -> str:
-    """Return our name of an operation that benchmarks call ``Latency``, ``PingPong``, ``MPI_Allreduce`` and so on."""
+    """Return our name of a benchmark's operation: ``Latency``, ``PingPong``, ``MPI_Allreduce``."""
     name = re.sub(r"[^a-z]", "", said.lower().removeprefix("mpi_").removeprefix("osu_").replace("latency", ""))
     known = {"": PINGPONG, "pp": PINGPONG, "bw": STREAM, "bandwidth": STREAM, "stream": STREAM, "oneway": PINGPONG}
     known |= {"multiplebandwidthmessagerate": MANY_PAIRS, "broadcast": "bcast"}
@@ -94,7 +94,7 @@ def read_mpi4py(lines: Sequence[str], file: str) -> Iterator[Measured]:
 
 
 def read_imb(lines: Sequence[str], file: str) -> Iterator[Measured]:
-    """Yield one series for each benchmark and process count in output of the Intel MPI Benchmarks."""
+    """Yield one series per benchmark and process count in output of the Intel MPI Benchmarks."""
     operation, ranks, columns = "", None, list[str]()
     rows: dict[tuple[str, int | None], list[tuple[int, float]]] = {}
     for number, line in enumerate(lines, 1):
@@ -143,7 +143,7 @@ def read_netgauge(lines: Sequence[str], file: str) -> Iterator[Measured]:
 
 
 def read_netgauge_pairs(lines: Sequence[str], file: str) -> Iterator[Measured]:
-    """Yield half of the round trips of netgauge's pattern ``one_one``: medians, or the values of its short output.
+    """Yield half of netgauge's ``one_one`` round trips: medians, or values of its short output.
 
     A row is ``A - B C D E (F G) - H I J K (L M) - N O P Q`` with the size in A and the median of half the round trip in
     J, in microseconds, or ``A bytes -> H us == P Mbit/s``.

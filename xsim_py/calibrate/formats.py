@@ -33,13 +33,7 @@ _KNOWN = (
 
 
 def read_measurements(path: str) -> list[Measured]:
-    """Read a file of measurements in any of the known formats.
-
-    Raises
-    ------
-    ConfigError
-        When it cannot be read, has an unknown format or no measurement, or a line is invalid: ``file:line: ...``.
-    """
+    """Read a file of measurements in any of the known formats."""
     try:
         lines = read_input(path, most_bytes=_MOST_BYTES).decode("utf-8-sig").splitlines()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Validation of a machine with measurements that it was not fitted to: simulated benchmarks against real ones."""
+"""Validation of a machine: simulated benchmarks against real ones that it was not fitted to."""
 
 from __future__ import annotations
 
@@ -44,15 +44,8 @@ class Judged:
 def reproducible(series: Sequence[Measured]) -> tuple[list[Measured], list[str]]:
     """Separate the series that our benchmarks can reproduce from the others.
 
-    Returns
-    -------
-    list of Measured, list of str
-        The series that can be validated, and the other operations by file: ``a.csv: isend, recv``.
-
-    Raises
-    ------
-    ConfigError
-        No series can be validated.
+    Return the series that can be validated, and the other operations by file: ``a.csv: isend, recv``. Raise ConfigError
+    if no series can be validated.
     """
     rest: dict[str, list[str]] = {}
     known = []
@@ -72,25 +65,9 @@ def predict(
 ) -> tuple[list[Judged], list[int]]:
     """Simulate a measured benchmark on a machine.
 
-    Parameters
-    ----------
-    series
-        A measured series that can be validated.
-    machine
-        A preset or a file.
-    ranks, ranks_per_node
-        For a collective: the rank count, if the series does not contain it; by default a node has as many ranks as the
-        machine's nodes have cores.
-
-    Returns
-    -------
-    list of Judged, list of int
-        The simulated sizes, and those omitted because their buffers would not fit.
-
-    Raises
-    ------
-    ConfigError
-        The number of ranks is unknown, or the benchmark did not run.
+    A collective whose series has no rank count needs `ranks`; by default a node has as many ranks as the machine's
+    nodes have cores. Return the simulated sizes, and those omitted because their buffers would not fit. Raise
+    ConfigError if the number of ranks is unknown, or the benchmark did not run.
     """
     benchmark = _BENCHMARKS.get(series.operation, series.operation)
     changes = {}

@@ -44,7 +44,7 @@ _SAME: Final = 1.5  # the maximum ratio of two measurements of one link
 
 @dataclass(frozen=True)
 class Figures:
-    """The cost parameters of messages from one size on, in seconds and bytes: one entry of ``segments``."""
+    """The cost parameters of messages from one size on, in s and B: one entry of ``segments``."""
 
     from_bytes: int
     latency_s: float
@@ -61,14 +61,8 @@ class Figures:
 class FittedLayer:
     """The fitted parameters of a layer, with their data and remarks.
 
-    Attributes
-    ----------
-    sizes, seconds
-        The fitted one-way times, by ascending size.
-    threshold_bytes, threshold_why
-        The largest eager message, None if there is none or it was not found; and how it was found.
-    notes
-        Remarks for the user: sentences without a full stop.
+    `seconds` are the fitted one-way times, by ascending size. `threshold_bytes` is the largest eager message, None if
+    there is none or it was not found. `notes` are sentences for the user, without a full stop.
     """
 
     sizes: Floats
@@ -96,21 +90,10 @@ class FittedLayer:
 
 
 def fit_layer(series: Sequence[Measured], *, threshold_bytes: int | None = None, what: str = "network") -> FittedLayer:
-    """Fit the costs of a layer.
+    """Fit the costs of a layer to ping-pong, and optionally isend, recv and stream.
 
-    Parameters
-    ----------
-    series
-        The measurements: ping-pong, and optionally isend, recv and stream.
-    threshold_bytes
-        The largest eager message, if known.
-    what
-        The layer's name, for messages.
-
-    Raises
-    ------
-    ConfigError
-        There is no ping-pong among them, or two that differ more than repetitions of one measurement do.
+    `threshold_bytes` is the largest eager message, if known; `what` names the layer in messages. Raise ConfigError if
+    there is no ping-pong, or there are two that differ more than repetitions of one measurement do.
     """
     _check_agreement(series)
     sizes, seconds = medians_of(series, PINGPONG)
@@ -222,7 +205,7 @@ def _threshold(
 
 
 def _largest_rate(sizes: Floats, seconds: Floats) -> float:
-    """Return the additional time per byte from half of the largest size to the largest, in seconds.
+    """Return the additional time per byte from half of the largest size to the largest, in s.
 
     It is limited to the time per byte of a whole message of any size, which includes latency and is thus an upper
     bound.
@@ -245,9 +228,10 @@ def _steps(pieces: Sequence[LinePiece]) -> Iterator[tuple[float, float, int]]:
 def _with_rendezvous(
     first: Figures, sizes: Floats, seconds: Floats, slope: float, below: Sequence[LinePiece], threshold_bytes: int
 ) -> tuple[Figures, list[LinePiece]]:
-    """Return the first parameters, with a latency that fits three times into messages above the threshold, and those.
+    """Return the first parameters, with a lower latency, and those above the threshold.
 
-    The excess latency counts as overhead, half for each side.
+    The latency fits three times into messages above the threshold. The excess latency counts as overhead, half for each
+    side.
     """
     latency_s = min(first.latency_s, float(np.min(seconds, initial=np.inf)) / 3)
     for least in (2, 2, 2, 3):
@@ -280,7 +264,7 @@ def _rendezvous_pieces(
 def _eager_figures(
     pieces: Sequence[LinePiece], sending: Sequence[LinePiece], receiving: Sequence[LinePiece], limit: float, wire: float
 ) -> Iterator[Figures]:
-    """Yield the parameters up to the threshold: a segment begins at each break of any of the three."""
+    """Yield the parameters up to the threshold: a segment begins at any break of the three."""
     starts = {piece.from_bytes: piece.why for piece in pieces}
     for overhead in (sending, receiving):
         for piece in overhead[1:]:
@@ -300,7 +284,7 @@ def _eager_figures(
 def _rendezvous_figures(
     pieces: Sequence[LinePiece], sending: Sequence[LinePiece], first: Figures, asking_s: float, wire: float
 ) -> Iterator[Figures]:
-    """Yield the parameters above the threshold, where the receiver has the overhead of an empty message."""
+    """Yield those above the threshold, where the receiver has the overhead of an empty message."""
     receive = LinePiece(0, first.receive_s, 0.0)
     for piece in pieces:
         send = _at(sending, piece.from_bytes * 9 / 8)

@@ -36,14 +36,8 @@ _TOP_LEVEL = re.compile(r"([A-Za-z_]\w*)\s*:")
 class OtherSections:
     """The other sections of a machine, besides the fitted costs.
 
-    Attributes
-    ----------
-    text
-        Its other sections.
-    network
-        Lines of section ``network`` that are not message costs.
-    way_s
-        The time that the hops between neighbours add to each latency.
+    `network` has the lines of its section that are not message costs. Hops between neighbours add `way_s` to each
+    latency.
     """
 
     text: str
@@ -52,7 +46,7 @@ class OtherSections:
 
 
 def default_sections(layers: Sequence[str]) -> OtherSections:
-    """Return a switch with as many nodes as the ranks need, or a single node if only that was measured."""
+    """Return a switch with enough nodes for the ranks, or a single node if only that was measured."""
     if NETWORK not in layers:
         return OtherSections("topology:\n  type: single\n")
     text = "topology:\n  type: switch\n"
@@ -62,12 +56,9 @@ def default_sections(layers: Sequence[str]) -> OtherSections:
 
 
 def other_sections_of(source: str, out: str, layers: Sequence[str]) -> OtherSections:
-    """Return the other sections of an existing machine, a preset or file, without comments on a layer fitted now.
+    """Return the other sections of an existing machine, without comments on a layer fitted now.
 
-    Raises
-    ------
-    ConfigError
-        It is not a machine; or its graph file would not be found from the new file's directory.
+    Raise ConfigError if its graph file would not be found from the new file's directory.
     """
     spec = load_machine(source)
     path = Path(source) if Path(source).suffix in (".yaml", ".yml") else preset_path(source)
@@ -128,16 +119,7 @@ def machine_text(
 ) -> str:
     """Return the description of a machine.
 
-    Parameters
-    ----------
-    name, source
-        Its name, and the source of the measurements in addition to the file names.
-    layers
-        The fitted parameters, by layer.
-    frame
-        The other sections of the machine.
-    files, command
-        The input files and the command, for the first lines.
+    `source` is that of the measurements, in addition to the file names. Its first lines name the files and the command.
     """
     source_line = f"Fitted by {command} to {', '.join(files)}."
     lines = wrap(source or source_line, _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)

@@ -33,18 +33,9 @@ NETWORK = "network"
 class Measured:
     """The measured times of one operation in one file.
 
-    Attributes
-    ----------
-    operation
-        One of the names above, or that of a collective operation in lower case: ``allreduce``, ``barrier``.
-    seconds
-        The time of each size; sizes are in bytes and ascending, and the barrier's is 0.
-    file
-        The name of the file.
-    layer
-        ``network`` or ``same_node``, if the file contains it.
-    ranks
-        The rank count, if the file contains it.
+    The operation is one of the names above, or a collective in lower case: ``allreduce``, ``barrier``. `seconds` is the
+    time by size, in bytes and ascending; the barrier's size is 0. The layer is ``network`` or ``same_node``, if the
+    file contains it.
     """
 
     operation: str
@@ -70,13 +61,7 @@ def medians_of(series: Sequence[Measured], operation: str) -> tuple[Floats, Floa
 
 
 def size_of(text: str, place: str) -> int:
-    """Parse a number of bytes at a location in a file.
-
-    Raises
-    ------
-    ConfigError
-        When it is not an integer from 0 to 2**60.
-    """
+    """Parse a number of bytes, an integer from 0 to 2**60, at a location in a file."""
     try:
         size = float(text)
     except ValueError:
@@ -87,13 +72,7 @@ def size_of(text: str, place: str) -> int:
 
 
 def time_of(text: str, place: str, *, unit_s: float = 1.0, operation: str = "") -> float:
-    """Parse a time at a location in a file, in a unit, to seconds; only an overhead may be zero.
-
-    Raises
-    ------
-    ConfigError
-        When it is not a finite positive number.
-    """
+    """Parse a positive time at a location in a file to seconds; an overhead may be zero."""
     value = number_of(text)
     if value is None or not (isfinite(value) and (value > 0 or (value == 0 and operation in (ISEND, RECV)))):
         raise ConfigError(f"{place}: expected a time above zero, got {text!r}")

@@ -1,4 +1,4 @@
-"""The probe: a plain mpi4py program that measures a real machine, started by the user's own launcher."""
+"""The probe: a plain mpi4py program that measures a machine, started by the user's launcher."""
 
 from __future__ import annotations
 
@@ -17,17 +17,7 @@ _SHOWN_LINES: Final = 10
 def run_probe(command: str, *, options: list[str]) -> str:
     """Run the probe and return its output, as CSV.
 
-    Parameters
-    ----------
-    command
-        Starts Python on two ranks or more: ``mpiexec -n 3 --host a:2,b:1 python``.
-    options
-        Of the probe.
-
-    Raises
-    ------
-    ConfigError
-        The command cannot be started, or ends with an error or without a measurement.
+    The command starts Python on two ranks or more: ``mpiexec -n 3 --host a:2,b:1 python``.
     """
     try:
         words = shlex.split(command)

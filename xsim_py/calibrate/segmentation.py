@@ -1,4 +1,4 @@
-"""Piecewise linear fits: T(n) = a + b n, with pieces chosen by a penalised least-squares criterion.
+"""Piecewise linear fits: T(n) = a + b n, with pieces chosen by penalised least squares.
 
 All positions of the breaks are tried, by dynamic programming over the sorted sizes (Bellman: On the approximation of
 curves by line segments using dynamic programming, 1961; Bai, Perron: Computation and analysis of multiple structural
@@ -31,12 +31,7 @@ _MEETING: Final = "where the lines meet"
 class LinePiece:
     """One straight line: ``seconds + bytes * s_per_byte`` from a size on.
 
-    Attributes
-    ----------
-    from_bytes
-        The smallest size on it.
-    why
-        The rule by which its begin was placed between two measured sizes.
+    `why` is the rule by which its begin was placed between two measured sizes.
     """
 
     from_bytes: int
@@ -56,17 +51,11 @@ def fitted_pieces(
 ) -> list[LinePiece]:
     """Return the pieces of measured times.
 
-    Parameters
-    ----------
-    sizes, seconds : array (n,)
-        Unique ascending sizes in bytes, and the positive time of each.
-    least_s, least_s_per_byte : float
-        The smallest ``a`` and ``b`` of any piece.
-    tolerance : float
-        The relative error below which an improvement is ignored as measurement noise.
-    bridged : bool
-        Join two pieces by a straight line if the sizes that end and begin them differ by more than a factor of two, so
-        that a break may be anywhere: half of a step is a smaller error than a whole one on the wrong side.
+    Sizes are unique and ascending, in bytes, and times positive; both have shape (n,). `least_s` and `least_s_per_byte`
+    are the smallest ``a`` and ``b`` of any piece. An improvement below the `tolerance`, a relative error, is ignored as
+    measurement noise. If `bridged`, two pieces are joined by a straight line if the sizes that end and begin them
+    differ by more than a factor of two, so that a break may be anywhere: half of a step is a smaller error than a whole
+    one on the wrong side.
     """
     if len(sizes) > _MOST_SIZES:
         sizes, seconds = _grouped(sizes), _grouped(seconds)
@@ -108,7 +97,7 @@ def time_at(pieces: Sequence[LinePiece], size_bytes: float) -> float:
 
 
 def roundest(low: int, high: int) -> int:
-    """Return the number from `low` to `high` - 1 divisible by the largest power of two; 0 counts as odd."""
+    """Return the number in [low, high) divisible by the largest power of two; 0 counts as odd."""
     for bits in range(high.bit_length(), -1, -1):
         multiple = max((low + (1 << bits) - 1) >> bits, 1) << bits
         if multiple < high:
@@ -117,7 +106,7 @@ def roundest(low: int, high: int) -> int:
 
 
 def limit_between(low: int, high: int) -> tuple[int, str]:
-    """Return the largest size of the lower piece, which ends between the measured sizes `low` and `high`.
+    """Return the largest size of the lower piece, which ends between the sizes `low` and `high`.
 
     It is a round number, as in protocols: a power of two, or the only multiple of 1 KiB between the two. Otherwise it
     is the geometric mean.
@@ -141,7 +130,7 @@ def _break(lower: LinePiece, upper: LinePiece, low: int, high: int) -> tuple[int
 
 
 def _bridge(lower: LinePiece, upper: LinePiece, low: int, high: int) -> LinePiece | None:
-    """Return the line from the end of one piece to the begin of the next, if they are far apart and it rises."""
+    """Return the line from one piece's end to the next one's begin, if far apart and rising."""
     if high <= 2 * low:
         return None
     from_s, to_s = lower.seconds + low * lower.s_per_byte, upper.seconds + high * upper.s_per_byte
@@ -153,14 +142,14 @@ def _bridge(lower: LinePiece, upper: LinePiece, low: int, high: int) -> LinePiec
 
 
 def _grouped(values: Floats) -> Floats:
-    """Return the means of at most `_MOST_SIZES` groups of neighbours; means of points on a line are on it, too."""
+    """Return the means of at most `_MOST_SIZES` groups; means of a line's points are on it, too."""
     return np.array([group.mean() for group in np.array_split(values, _MOST_SIZES)])
 
 
 def _all_lines(
     sizes: Floats, seconds: Floats, least_s: float, least_s_per_byte: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Return squared relative errors, a and b of the best line through sizes i to j, for i <= j, as (n, n) arrays.
+    """Return relative square errors, a and b of the best line through sizes i to j, as (n, n).
 
     The normal equations with weights 1/T^2 follow from prefix sums. At a bound, the best line is that with the other
     parameter alone.
@@ -189,7 +178,7 @@ def _all_lines(
 
 
 def _optimal_cuts(errors: Floats, least: int, most_pieces: int) -> tuple[list[float], list[list[int]]]:
-    """Return the minimum error for each number of pieces, and the indices at which the pieces begin."""
+    """Return the minimum error per number of pieces, and the indices at which they begin."""
     count = len(errors)
     place = np.arange(count)
     allowed = np.where(place[None, :] - place[:, None] >= min(least, count) - 1, errors, np.inf)

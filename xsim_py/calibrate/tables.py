@@ -1,4 +1,4 @@
-"""Readers of CSV: tables of medians with a header, and raw lines of single measurements without one."""
+"""Readers of CSV: tables of medians with a header, and raw single measurements without one."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def is_table(lines: Sequence[str]) -> bool:
 
 
 def read_csv(lines: Sequence[str], file: str) -> Iterator[Measured]:
-    """Yield series of a table with a header: operation (default: ping-pong), bytes, and a time or a rate."""
+    """Yield series of a table with a header: operation (or ping-pong), bytes, time or rate."""
     kept = _kept(lines)
     first, head = kept[0]
     names = [name.lower() for name in _cells(head)]
