@@ -46,7 +46,7 @@ class OtherSections:
 
 
 def default_sections(layers: Sequence[str]) -> OtherSections:
-    """Return a switch with enough nodes for the ranks, or a single node if only that was measured."""
+    """Return a switch with enough nodes for the ranks; a single node if only that was measured."""
     if NETWORK not in layers:
         return OtherSections("topology:\n  type: single\n")
     text = "topology:\n  type: switch\n"
