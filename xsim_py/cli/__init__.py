@@ -44,12 +44,12 @@ def command() -> NoReturn:
 
 
 def is_launcher(command: str) -> bool:
-    """Return True if a command has a launcher's name: ``mpiexec``, ``mpirun``, ``mpiexec.hydra``."""
+    """Return True if a command has a launcher's name: ``mpiexec``, ``mpiexec.hydra``."""
     return os.path.basename(command).partition(".")[0] in _LAUNCHERS
 
 
 def main(argv: Sequence[str] | None = None, *, last: bool = False) -> int:
-    """Run a command line (default: ``sys.argv[1:]``) and return the exit status; `last`: the process ends."""
+    """Run a command line and return the exit status; after the `last` one, the process ends."""
     if sys.stdout is None or sys.stderr is None:  # closed by the parent process
         sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
         sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
@@ -123,7 +123,7 @@ def _is_first_process() -> bool:
 
 
 def _refuse_launcher(command: str) -> None:
-    """Reject commands under a real launcher, except a sharded run, and a study under ``mpi4py.futures``.
+    """Reject commands under a real launcher, except sharded runs and ``mpi4py.futures`` studies.
 
     Each process of another command would repeat all of it, and its child processes would take themselves for ranks of
     the launcher's MPI.
@@ -139,7 +139,7 @@ def _refuse_launcher(command: str) -> None:
 
 
 def _refuse_half_characters(argv: Sequence[str]) -> None:
-    """Reject arguments that are not valid text, which would otherwise cause an error only when written."""
+    """Reject arguments that are not valid text, an error that would otherwise appear late."""
     for word in argv:
         try:
             word.encode()
@@ -148,7 +148,7 @@ def _refuse_half_characters(argv: Sequence[str]) -> None:
 
 
 def _parse(argv: Sequence[str]) -> Namespace:
-    """Return the options; the program's own arguments are cut off first and never seen by argparse."""
+    """Return the options; the program's own arguments are cut off first, unseen by argparse."""
     parser = Overview()
     command = argv[0]
     if command == "mpiexec":

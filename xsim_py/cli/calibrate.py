@@ -1,4 +1,4 @@
-"""``xsim calibrate``: fit a machine description to measurements of a real machine, and validate it."""
+"""``xsim calibrate``: fit a machine description to a real machine, and validate it."""
 
 from __future__ import annotations
 

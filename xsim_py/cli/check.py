@@ -98,7 +98,7 @@ def check(args: Namespace) -> int:
 
 
 def _compare(args: Namespace) -> int:
-    """Run the program in two isolation modes, report the differences, and return 1 if there are any."""
+    """Run the program in two isolation modes and report differences; return 1 if there are any."""
     from xsim_py.report.difference import differences
 
     if args.compute is not None and args.compute.startswith(("measured", RECORD)):
@@ -159,7 +159,7 @@ def _run(args: Namespace, isolation: str) -> TracedRun:
 
 @contextmanager
 def _children_silent() -> Iterator[None]:
-    """Discard output of child processes and compiled code; our own streams have other descriptors."""
+    """Discard output of child processes and compiled code; ours has other descriptors."""
     from xsim_py.process.output.simulator_descriptors import SeparateStream, high_number
 
     ours = [stream.stands_for for stream in (sys.stdout, sys.stderr) if isinstance(stream, SeparateStream)]

@@ -1,4 +1,4 @@
-"""The commands of ``xsim``: their parsers, and the overview that `xsim` alone and `xsim --help` print.
+"""The commands of ``xsim``: their parsers, and the overview of `xsim` and `xsim --help`.
 
 A run needs the parser of one command; only help, shell completion and the documentation need all of them.
 """

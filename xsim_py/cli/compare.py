@@ -107,7 +107,7 @@ def _check_all(args: Namespace, labels: Mapping[str, str]) -> None:
 
 
 def _run(args: Namespace, label: str, machine: str, ranks: int) -> tuple[Result, str]:
-    """Return a run's result and the program's output; print a line on standard error when it is done."""
+    """Return a run's result and the program's output; print a line on standard error at its end."""
     from xsim_py.run import simulate
 
     line = ProgressLine(sys.stderr, plain=f"xsim: {label}, {ranks:,} ranks: ")

@@ -1,4 +1,4 @@
-"""``xsim compare-recovery``: one program under several recovery schemes and the same failures, phase by phase."""
+"""``xsim compare-recovery``: several recovery schemes under the same failures, by phase."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def _add_failing(parser: ArgumentParser) -> list[Action]:
 
 
 def compare_recovery(args: Namespace) -> int:
-    """Run all cases and print the tables; return 0 if each program was correct or reported its lost data."""
+    """Run all cases and print tables; return 0 if each was correct or reported its lost data."""
     from xsim_py.study.recovery import compare_recovery, plan_recovery
 
     check_report(args.report)
@@ -281,7 +281,7 @@ def _schemes(text: str) -> list[str]:
 
 
 def _failures(text: str) -> list[str]:
-    """Return the failures separated by commas; a continuation of a law, such as ``mtbf=1ms``, belongs to it."""
+    """Return the failures separated by commas; ``mtbf=1ms`` after a comma belongs to its law."""
     found: list[str] = []
     for word in names(text):
         if found and ":" in found[-1] and "=" in word and not {"@", ":"} & {*word}:

@@ -1,4 +1,4 @@
-"""``xsim completion``: print the script that lets a shell complete commands, options, presets and files."""
+"""``xsim completion``: print a script with which a shell completes commands and options."""
 
 from __future__ import annotations
 
@@ -47,13 +47,7 @@ def completion(args: Namespace) -> int:
 
 
 def script(shell: str) -> str:
-    """Return the completion script of a shell.
-
-    Raises
-    ------
-    ConfigError
-        If shtab is not installed.
-    """
+    """Return the completion script of a shell."""
     try:
         import shtab
     except ImportError:
@@ -120,7 +114,7 @@ def _offer(action: Action, command: str, shtab: Any, offers: dict[tuple[str, ...
 
 
 def _words(name: str, words: Iterable[str]) -> dict[str, Any]:
-    """Return the completion of some words and all files for each shell; the name tells bash that they are files."""
+    """Return the completion of words and all files for each shell; the name tells bash of files."""
     function, text = f"_xsim_{name}_or_file", " ".join(words)
     return {
         "bash": function,

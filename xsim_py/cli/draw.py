@@ -159,7 +159,7 @@ class _Saved:
         return result
 
     def lines(self) -> list[Series]:
-        """Return virtual times over rank counts, per machine and program, or per combination of a study."""
+        """Return virtual times over rank counts, per machine and program or study combination."""
         from xsim_py.report.page.comparison_pages import time_lines
 
         lines = [line for _, data in self._studies for line in _study_lines(data, self._only)]
@@ -229,7 +229,7 @@ def _columns_of(result: Result) -> dict[str, Any]:
 
 
 def _study_lines(data: dict[str, Any], only: list[Condition]) -> list[Series]:
-    """Return the mean virtual times of each combination of parameters except ranks, from the table of means."""
+    """Return the mean virtual times per combination of parameters except ranks, from the means."""
     from xsim_py.report import Table
     from xsim_py.report.chart import Series
 

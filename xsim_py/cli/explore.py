@@ -280,7 +280,7 @@ def _print_said(said: str) -> None:
 
 
 def _relative_paths(text: str) -> str:
-    """Return a text with file names relative to this directory: runs use other directories, and absolute paths."""
+    """Return a text with file names relative to this directory; runs use absolute paths."""
     return text.replace(os.path.join(os.getcwd(), ""), "")
 
 

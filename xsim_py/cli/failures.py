@@ -86,7 +86,7 @@ def show_failures(args: Namespace) -> int:
 
 
 def _table(timed: Sequence[Failure], sites: Sequence[CallSite], flips: Sequence[Flip]) -> str:
-    """Return a line per set of ranks that fail for the same cause at the same time, and per flipped bit."""
+    """Return a line per set of ranks failing for one cause at one time, and per flipped bit."""
     from xsim_py.report import Table
 
     rows = [

@@ -1,4 +1,4 @@
-"""Sets of flows in JSON files: a topology or its links, and flows with or without routes; their max-min fair end times.
+"""Sets of flows in JSON files, with their topology or links, and max-min fair end times.
 
 The keys are ``topology`` (parameters, which depend on ``type``), ``links`` (name to bandwidth in bytes per second and
 latency in seconds), and ``flows`` with ``src``, ``dst``, ``bytes``, ``start_s`` and optionally ``route`` (names of
@@ -95,18 +95,7 @@ class JsonSection:
 
 
 class FlowSet:
-    """The flows of a file, with their links or topology.
-
-    Parameters
-    ----------
-    file
-        Its name.
-
-    Raises
-    ------
-    ConfigError
-        When it cannot be read or is invalid; with the location.
-    """
+    """The flows of a file, with their links or topology."""
 
     def __init__(self, file: Path) -> None:
         try:
@@ -124,15 +113,7 @@ class FlowSet:
     def solve(self, routes: str | None) -> dict[str, Any]:
         """Return the end time and the route of each flow.
 
-        Parameters
-        ----------
-        routes
-            ``given``, ``own``, or None: the given routes, if every flow has one.
-
-        Raises
-        ------
-        ConfigError
-            When the file lacks data for these routes, or they are invalid.
+        Routes are ``given`` or ``own``; None: the given routes, if every flow has one.
         """
         if routes == "own":
             self._topology()

@@ -175,7 +175,7 @@ def _measure(made: Sequence[Configuration], args: Namespace) -> list[Summary]:
 
 
 def _table(summaries: Sequence[Summary]) -> Table:
-    """Return the parameters in which configurations differ, and the means with their standard errors."""
+    """Return the parameters in which configurations differ, and means with standard errors."""
     from xsim_py.report import Table
 
     rows = [_parameters_of(summary.configuration) for summary in summaries]

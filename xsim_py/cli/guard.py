@@ -38,7 +38,7 @@ _KEPT: Final = "; use --isolation process to keep it and the other ranks"
 
 
 def continue_in_child() -> None:
-    """Return in a forked child of this process, which the parent guards; the parent never returns.
+    """Return in a forked child of this process, which the parent guards without returning.
 
     Returns in this process, without a child, if a fork could do harm: if there are other threads, or much is loaded.
     """
@@ -66,7 +66,7 @@ def continue_in_child() -> None:
 
 
 def _pipe() -> tuple[int, int]:
-    """Create a pipe whose writing end survives a program that closes descriptors, and never blocks."""
+    """Create a pipe that never blocks and whose writing end is safe from closed descriptors."""
     reader, near = os.pipe()
     writer = high_number(near)
     os.close(near)
@@ -185,7 +185,7 @@ def _reap_orphans(child: int) -> None:
 
 
 def _end_descendants() -> None:
-    """End the remaining processes of the run, if the system can list them, after a short grace period."""
+    """End the remaining processes of the run after a grace period, if the system can list them."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         for pid in _descendants():
             with suppress(OSError):
@@ -208,7 +208,7 @@ def _descendants() -> list[int]:
 
 
 def _read(answers: int, patience_s: float) -> str:
-    """Read the output of `faulthandler` in the child: all available, or until it contains a rank's stack."""
+    """Read the output of `faulthandler` in the child: all, or until it has a rank's stack."""
     output = ""
     until_s = time.monotonic() + patience_s
     while not (patience_s and vitals.frames(output)):

@@ -15,22 +15,10 @@ _MOST_VERTICES: Final = 3000
 
 
 def machine_picture(topology: Topology, *, title: str, loads: Mapping[str, float] | None = None) -> MachinePicture:
-    """Return the content of a topology's figure.
+    """Return the content of a topology's figure, of at most 3,000 nodes and switches.
 
-    Parameters
-    ----------
-    topology
-        With at most 3,000 nodes and switches.
-    title
-        The title of the figure.
-    loads
-        Bytes by the names of links; a link between two vertices shows the larger of its two directions. Links within a
-        node or switch are not drawn.
-
-    Raises
-    ------
-    ConfigError
-        When the topology is too large, or has no link of one of these names.
+    `loads` are bytes by the names of links; a link between two vertices shows the larger of its two directions. Links
+    within a node or switch are not drawn. Raise ConfigError if no link has one of these names.
     """
     vertices = topology.nodes + topology.switches
     if vertices > _MOST_VERTICES:

@@ -142,7 +142,7 @@ def _check(args: Namespace) -> int:
 
 
 def _links(spec: MachineSpec, topology: Topology) -> Iterator[str]:
-    """Yield a line with bandwidth and latency of each layer of links, if they have separate values."""
+    """Yield a line with bandwidth and latency per layer of links that has separate values."""
     from xsim_py.units import format_bandwidth, format_time
 
     names = topology.layers[: len(topology.layers) - topology.host_ports]
@@ -155,7 +155,7 @@ def _links(spec: MachineSpec, topology: Topology) -> Iterator[str]:
 
 
 def _distances(spec: MachineSpec, topology: Topology) -> Iterator[str]:
-    """Yield the distances between nodes and routers and the bisection bandwidth, if quick to compute."""
+    """Yield distances between nodes and routers and the bisection bandwidth, if quick to find."""
     if topology.nodes == 1 or (topology.nodes > _MANY_NODES and not topology.closed_form) or spec.network is None:
         return
     switches = f" and {topology.switches} switch{'es' if topology.switches > 1 else ''}" if topology.switches else ""

@@ -1,4 +1,4 @@
-"""``xsim mpiexec``: a simulating replacement for ``mpiexec``, for tools, plugins and packages that start one.
+"""``xsim mpiexec``: a simulating replacement for ``mpiexec``, for tools that start one.
 
 A Python command runs on virtual ranks. Any other command is run without simulation, once per rank in sequence: tools
 call ``mpiexec -n 1 hostname``.
@@ -75,7 +75,7 @@ def add_mpiexec_parser(commands: Any) -> None:
 
 
 def read_mpiexec(parser: Parser, words: Sequence[str], options: Sequence[Action]) -> Namespace:
-    """Return the arguments, as of `xsim run` with its `options`; `words` follow the command's name."""
+    """Return the arguments, as of `xsim run` with its `options`; `words` follow the command."""
     from xsim_py.cli.mpiexec_file import find_file, options_of
     from xsim_py.cli.mpiexec_line import read_line
 
@@ -101,7 +101,7 @@ def read_mpiexec(parser: Parser, words: Sequence[str], options: Sequence[Action]
 
 
 def restart_interpreter(args: Namespace) -> None:
-    """Restart as another interpreter if the command needs options or variables that this one lacks."""
+    """Restart as another interpreter if the command needs options that this one lacks."""
     line: Line = args.line
     if line.asks:
         return
@@ -212,7 +212,7 @@ def _unwrap(app: AppLine) -> None:
 
 
 def _found(command: str, start: str) -> str:
-    """Return the file of a command: as a shell would find it, or next to this command, as in Open MPI."""
+    """Return the file of a command: as a shell would find it, or next to this command."""
     import shutil
 
     here = os.path.join(start, command)
@@ -225,7 +225,7 @@ def _found(command: str, start: str) -> str:
 
 
 def _stdin(jobs: list[_Job]) -> bytes:
-    """Read the program of an interpreter without one: standard input goes to the first rank only."""
+    """Read the program of an interpreter without one: only the first rank has standard input."""
     from xsim_py.process.programs.command_line import how_called
 
     first = jobs[0]

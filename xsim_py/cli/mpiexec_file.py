@@ -1,4 +1,4 @@
-"""A file of options for `xsim mpiexec`: programs that start ``mpiexec`` do not know a simulator's options.
+"""A file of options for `xsim mpiexec`, for programs that start ``mpiexec`` themselves.
 
 ``xsim-mpiexec.yaml`` in the current directory or its nearest parent contains options of `xsim run` by name. File names
 in it are relative to it. A world-writable directory, such as the temporary one, is skipped, because another user could
@@ -33,13 +33,7 @@ def find_file(start: Path) -> Path | None:
 
 
 def options_of(file: Path, known: Mapping[str, Action]) -> list[str]:
-    """Return the options of a file as command-line words; `known` are the options, named with two dashes.
-
-    Raises
-    ------
-    ConfigError
-        With all errors in the file, and their locations.
-    """
+    """Return the options of a file as command-line words; `known` have two dashes."""
     from xsim_py.config.document import read_yaml_file
     from xsim_py.config.entries import Problem, raise_all
     from xsim_py.errors import advice

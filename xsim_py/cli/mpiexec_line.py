@@ -1,4 +1,4 @@
-"""The union of the mpiexec command lines of Open MPI, MPICH (Hydra) and Intel MPI, which do not conflict.
+"""The union of the mpiexec command lines of Open MPI, MPICH (Hydra) and Intel MPI.
 
 Options for placement and for the behaviour of a real library have no meaning on a simulated machine and are ignored,
 with their arguments. Options of `xsim run` have two dashes, those of a launcher one or two.
@@ -74,17 +74,8 @@ def read_line(
 ) -> Line:
     """Parse the arguments of mpiexec.
 
-    Parameters
-    ----------
-    words, valued : sequence of str, mapping of str to bool
-        All arguments; and the options of `xsim run` with two dashes, and whether they take a value.
-    read : callable, optional
-        Returns the lines of a file by name, for ``-configfile`` and ``--app``.
-
-    Raises
-    ------
-    ConfigError
-        An option is unknown, or its value is missing or invalid.
+    `valued` are the options of `xsim run` with two dashes, and whether they take a value. `read` returns the lines of a
+    file by name, for ``-configfile`` and ``--app``.
     """
     line = Line()
     reader = _Reader(line, valued, _lines_of if read is None else read)

@@ -40,7 +40,7 @@ class Parser(ArgumentParser):
         self._negative_number_matcher = re.compile(r"-\.?\d")  # -1s is a value, too, for its option to reject
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse arguments; a sub-command rejects unknown ones itself, so that the error names it and its help."""
+        """Parse arguments; a sub-command rejects unknown ones itself, to name itself in the error."""
         found, unknown = super().parse_known_args(args, namespace)
         if unknown and self._subparsers is None:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
@@ -92,7 +92,7 @@ class ProgramSpec(NamedTuple):
 
 
 def split_program(argv: Sequence[str], options: Sequence[Action]) -> tuple[list[str], ProgramSpec | None]:
-    """Split a command's arguments where the program begins, by Python's rule; the rest belongs to the program.
+    """Split a command's arguments where the program begins, by Python's rule.
 
     argparse cannot do this: its REMAINDER could take an option of the program for one of ours. Returns the arguments
     before the program, of which `options` are known, and the program; None if there is none.
@@ -111,7 +111,7 @@ def split_program(argv: Sequence[str], options: Sequence[Action]) -> tuple[list[
 
 
 def too_late(program: ProgramSpec | None, options: Sequence[Action]) -> str:
-    """Return advice about a required option that comes after the program; empty if there is none."""
+    """Return advice about a required option that comes after the program, if there is one."""
     needed = {name for option in options if option.required for name in option.option_strings}
     if program is not None:
         for word in program.args:
@@ -132,14 +132,7 @@ def _flagged(kind: str, word: str, rest: Sequence[str]) -> ProgramSpec:
 def repeated_by(command: str, own: Sequence[str], program: ProgramSpec | None = None) -> str:
     """Return a command as one line for a shell, without the options for output.
 
-    Parameters
-    ----------
-    command : str
-        Its name, such as ``run``.
-    own : sequence of str
-        Its arguments before the program.
-    program : ProgramSpec, optional
-        The program, if it takes one.
+    `own` are its arguments before the program.
     """
     import shlex
 
@@ -166,13 +159,7 @@ def add_report_option(parser: ArgumentParser, *, of: str) -> Action:
 
 
 def check_report(name: str | None) -> None:
-    """Check before the run that an HTML report can be written under that name.
-
-    Raises
-    ------
-    ConfigError
-        When it cannot.
-    """
+    """Check before the run that an HTML report can be written under that name."""
     if name is None:
         return
     from xsim_py.report.page.document import check_page
@@ -387,7 +374,7 @@ def first_line(provenance: dict[str, Any]) -> str:
 
 
 def exit_status(ended: str, program_status: int) -> int:
-    """Return the exit status: the simulator's reason for ending takes precedence over the program's status."""
+    """Return the exit status; the simulator's reason for ending precedes the program's status."""
     return program_status if program_status in (NOT_WRITTEN, FOUND) else _STATUS.get(ended, program_status)
 
 
@@ -428,13 +415,7 @@ def sizes(text: str) -> list[int]:
 
 
 def machine_labels(machines: Sequence[str]) -> dict[str, str]:
-    """Return the machines by name, for use in file names.
-
-    Raises
-    ------
-    ConfigError
-        When two of them would have the same name.
-    """
+    """Return the machines by name, for use in file names; raise ConfigError for equal names."""
     from xsim_py.config import machine_names
 
     labels: dict[str, str] = {}

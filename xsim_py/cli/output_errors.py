@@ -18,7 +18,7 @@ class CannotWrite(Exception):
 
 @contextmanager
 def writing(folder: Path | None = None) -> Iterator[None]:
-    """Report errors of writing results in this block; `folder`: only errors of files in this directory.
+    """Report errors of writing results in this block, or only those of files in `folder`.
 
     With a directory, the block may also do other things, whose errors are passed on.
     """

@@ -29,19 +29,8 @@ def check_outputs(
 ) -> None:
     """Check that files can be written, and that none is an input or a duplicate.
 
-    Parameters
-    ----------
-    files : mapping of str to str
-        File names by option; None if the option was not given.
-    folder, holds : str, sequence of str, optional
-        The directory of ``--out``, which is created if needed, and the names of its files.
-    inputs : callable, optional
-        Returns the command's input files.
-
-    Raises
-    ------
-    ConfigError, CannotWrite
-        A name is invalid; or it is valid, but no file can be written there.
+    File names are by option. `folder` is the directory of ``--out``, created if needed, and `holds` are the names of
+    its files. Raise ConfigError if a name is invalid; CannotWrite if it is valid, but no file can be written there.
     """
     named = {option: name for option, name in files.items() if name is not None}
     if not named and folder is None:
@@ -98,7 +87,7 @@ def _check_file(label: str, path: Path, *, follow: bool) -> None:
 
 
 def _refuse(label: str, error: OSError | ValueError, *, there: bool = False) -> None:
-    """Raise the corresponding error: an invalid name is bad input, an unwritable directory is like a full disk."""
+    """Raise the error: an invalid name is bad input, an unwritable directory like a full disk."""
     if isinstance(error, ValueError) or (error.errno in _WRONG_NAME and not there):
         raise ConfigError(f"{label}: {getattr(error, 'strerror', error)}") from error
     raise CannotWrite(f"{label}: {error.strerror}") from error

@@ -131,7 +131,7 @@ class ProgressLine:
 
 
 class _Above:
-    """A text file that erases the status line before it writes; complete lines are written to it."""
+    """A text file that erases the status line before it writes complete lines."""
 
     def __init__(self, stream: TextIO, line: ProgressLine) -> None:
         self._stream = stream

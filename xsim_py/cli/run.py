@@ -173,7 +173,7 @@ def run(args: Namespace) -> int:
 
 
 def _input(args: Namespace) -> AbstractContextManager[None]:
-    """Return a context for the ranks' input; with ranks in processes, each reads single lines from it in turn."""
+    """Return a context for the ranks' input; ranks in processes read lines in turn."""
     if args.isolation == "greenlets":
         return nullcontext()
     from .stdin import line_by_line
@@ -182,7 +182,7 @@ def _input(args: Namespace) -> AbstractContextManager[None]:
 
 
 def load_simulator() -> Any:
-    """Import `simulate` without garbage collection, which would take a tenth of the start-up time."""
+    """Import `simulate` without garbage collection, which takes a tenth of the start-up time."""
     gc.disable()
     try:
         from xsim_py.run import simulate
@@ -194,7 +194,7 @@ def load_simulator() -> Any:
 
 
 class _Reporter:
-    """Prints the start and the outcome of a run, in the one process that is notified of the start.
+    """Prints the start and the outcome of a run, in the one process notified of the start.
 
     Under ``mpiexec`` every process has the same command line, and only the first is notified.
     """
@@ -289,7 +289,7 @@ class _Reporter:
 
 @contextmanager
 def _later(option: str, undrawn: dict[str, str]) -> Iterator[None]:
-    """Record an error of drawing until the other results are written, which a long run has produced."""
+    """Record an error of drawing until the other results of a long run are written."""
     try:
         yield
     except ConfigError as error:

@@ -15,7 +15,7 @@ _read, _lseek = os.read, os.lseek  # patched in ranks
 
 
 class _Lines(io.RawIOBase):
-    """A descriptor of which each read ends with a line, so that no buffer above it holds later data."""
+    """A descriptor of which each read ends with a line, so that buffers hold no later data."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -69,7 +69,7 @@ def _is_seekable(descriptor: int) -> bool:
 
 @contextmanager
 def line_by_line() -> Iterator[None]:
-    """Temporarily read standard input line by line, unless it is a terminal, which does so itself."""
+    """Temporarily read standard input by line, unless it is a terminal, which does so itself."""
     before = sys.stdin
     try:
         descriptor = before.fileno()

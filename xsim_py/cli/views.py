@@ -1,4 +1,4 @@
-"""Parsing of ``--view``: the part shown by figures, and their style, for every command that draws."""
+"""Parsing of ``--view``: the part that figures show, and their style, for all commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STYLE = (
 
 
 def add_view_option(parser: object, *, parts: bool = False) -> Action:
-    """Add the option, and return it; with `parts`, a timeline can be limited to ranks and a range of time."""
+    """Add the option and return it; with `parts`, it limits a timeline's ranks and time."""
     part = "time=1ms:2ms and ranks=0-7,12 (of the timeline), " if parts else ""
     action: Action = parser.add_argument(  # type: ignore[attr-defined]
         "--view", action="append", default=[], metavar="KEY=VALUE", help=f"style of figures: {part}{_STYLE}; repeatable"
@@ -27,13 +27,7 @@ def add_view_option(parser: object, *, parts: bool = False) -> Action:
 
 
 def picture_view(args: Namespace) -> PictureView | None:
-    """Return the requested view, if any.
-
-    Raises
-    ------
-    ConfigError
-        When a setting is invalid, or the font does not exist.
-    """
+    """Return the requested view, if any."""
     if not args.view:
         return None
     from xsim_py.report.view import PictureView
@@ -49,13 +43,7 @@ def picture_view(args: Namespace) -> PictureView | None:
 
 
 def picture_look(args: Namespace) -> Look | None:
-    """Return the requested style, if any, for figures without parts.
-
-    Raises
-    ------
-    ConfigError
-        As for `picture_view`, and when a part of a timeline is requested.
-    """
+    """Return the requested style, if any, for figures without parts; reject parts of a timeline."""
     view = picture_view(args)
     if view is None:
         return None
