@@ -23,7 +23,7 @@ _SPEEDS = (1e-9, 1e9)
 
 
 def contradictions(spec: MachineSpec) -> Iterator[Contradiction]:
-    """Yield all contradictions between keys of ``spec``, and all missing keys that others require."""
+    """Yield all contradictions between keys of ``spec``, and all missing keys."""
     yield from _foreign_keys(spec)  # keys that do not belong there, whatever their values
     topologies = (_nodes, _placement, _host_ports, _torus, _fat_tree, _dragonfly, _routing)
     for rule in (*topologies, _layers, _twist, _names, _polls, _detector, _ftco, _compute, _trace, _storage):
@@ -412,7 +412,7 @@ def _compute(spec: MachineSpec) -> Iterator[Contradiction]:
 
 
 def _detector(spec: MachineSpec) -> Iterator[Contradiction]:
-    """Yield the contradictions except in time limits, which are checked once the network is known."""
+    """Yield the contradictions except in time limits, checked once the network is known."""
     detector = spec.mpi.detector
     if detector.type != "heartbeat" and "mpi.detector.period" in spec.places:
         yield "mpi.detector.period", f"a {detector.type} detector has no period", ("mpi.detector.type",)

@@ -1,4 +1,4 @@
-"""Descriptions (of machines and studies) that are checked as a whole and keep source locations."""
+"""Descriptions (of machines, studies) that are checked as a whole and keep their locations."""
 
 from __future__ import annotations
 
@@ -57,11 +57,7 @@ def read_description(
     """Check all of a description, a `what`, and return it.
 
     `more` are attributes from other sources. `name` is the default name. `overrides` replaces values by dotted path.
-
-    Raises
-    ------
-    ConfigError
-        With one problem per line, including those already in `reading`.
+    Raise ConfigError with one problem per line, including those already in `reading`.
     """
     if not isinstance(root.value, dict):
         if not reading.problems:

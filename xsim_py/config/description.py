@@ -26,7 +26,7 @@ _MOST = 2**31 - 1
 
 
 def _algorithm(operation: str, names: tuple[str, ...]) -> OneOf:
-    """Return the kind of an operation's algorithm: one, or several by the size of the communicator."""
+    """Return the kind of an operation's algorithm: one, or several by communicator size."""
     word = choice("tuned", *names, *([FTCO] if operation in FTCO_OPERATIONS else []))
     by_size = BySize(word, "a section of ranks: algorithm, such as {1: tuned, 64: linear}")
     return OneOf(word, by_size, f"{word.words}, or {by_size.words}")
@@ -126,7 +126,7 @@ class UlfmSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class FtcoSpec:
-    """Section ``mpi.ftco``: collectives that survive failures, if selected by ``mpi.collectives``."""
+    """Section ``mpi.ftco``: collectives that tolerate failures, if ``mpi.collectives`` has them."""
 
     algorithm: str = option(
         choice("tree", "recursive_doubling"),

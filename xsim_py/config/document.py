@@ -37,7 +37,7 @@ _NOTHING: Final = ("", "~", "null", "Null", "NULL")
 
 
 def read_yaml(text: str, *, name: str, folder: Path, problems: list[Problem]) -> Entry:
-    """Return the entry of a YAML document: an empty section if it is empty, None if it is not YAML.
+    """Return the entry of a YAML document: empty if it is, None if it is not YAML.
 
     Syntax errors and duplicate keys are added to ``problems``.
     """
@@ -50,13 +50,7 @@ def read_yaml_file(path: Path, *, what: str, problems: list[Problem]) -> Entry:
 
 
 def read_text(path: Path, *, what: str) -> str:
-    """Return the text of a file; ``what`` names its contents in the error message.
-
-    Raises
-    ------
-    ConfigError
-        If the file cannot be read, or is not text.
-    """
+    """Return the text of a file; ``what`` names its contents in the error message."""
     try:
         return read_input(path, most_bytes=_MOST_BYTES).decode()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Values with source locations: the common form of YAML files, Python mappings and ``--set`` options.
+"""Values with source locations: the form of YAML files, mappings and ``--set`` options.
 
 `xsim_py.config.document` converts a YAML document to a tree of `Entry`, the input of the checker.
 """
@@ -22,7 +22,7 @@ _MOST_BITS: Final = 333
 
 @dataclass(frozen=True, order=True)
 class Location:
-    """A source location. Locations sort in reading order: the file from its top, then the options."""
+    """A source location. They sort in reading order: the file from its top, then the options."""
 
     is_option: bool
     line: int
@@ -88,10 +88,7 @@ def raise_all(problems: list[Problem]) -> None:
 def from_python(value: object, *, place: Location = _PYTHON, levels: int = MOST_LEVELS) -> Entry:
     """Return the entry of a plain Python value: mappings, sequences and scalars.
 
-    Raises
-    ------
-    ConfigError
-        If they are nested more than `levels` deep, or contain a number of more than 100 digits.
+    Raise ConfigError if they are nested more than `levels` deep, or contain a number of more than 100 digits.
     """
     if isinstance(value, Mapping | Sequence) and not isinstance(value, str | bytes) and not levels:
         raise ConfigError(Problem(place, "", f"nested more than {MOST_LEVELS} levels deep"))

@@ -23,12 +23,9 @@ FORMS: Final = (("shape",), ("children", "parents"), ("arity", "levels"), ("radi
 
 
 def parse_shape(text: str) -> Shape:
-    """Return the tree of a text such as ``3; 4,4,4; 1,4,4; 1,1,1``, whose last list may be omitted.
+    """Return the tree of a text ``3; 4,4,4; 1,4,4; 1,1,1``, whose last list may be omitted.
 
-    Raises
-    ------
-    ValueError
-        If the text is invalid, with the reason.
+    Raise ValueError if the text is invalid, with the reason.
     """
     lists = [re.fullmatch(r"\s*\d{1,9}\s*(?:,\s*\d{1,9}\s*)*", part) for part in text.split(";")]
     if len(lists) not in (3, 4) or not all(lists):
@@ -46,14 +43,10 @@ def parse_shape(text: str) -> Shape:
 
 
 def parse_cascade(text: str) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int], int]:
-    """Return groups, chassis and blades, each with the width of their links, and the nodes per blade.
+    """Return groups, chassis and blades, each with the width of links, and the nodes per blade.
 
-    The text is that of SimGrid's dragonfly, ``groups,blue;chassis,black;blades,green;nodes``.
-
-    Raises
-    ------
-    ValueError
-        If the text is invalid, or there are fewer blades than groups, with the reason.
+    The text is that of SimGrid's dragonfly, ``groups,blue;chassis,black;blades,green;nodes``. Raise ValueError with the
+    reason if it is invalid, or there are fewer blades than groups.
     """
     found = re.fullmatch(r"\s*(\d+)\s*,\s*(\d+)\s*;\s*(\d+)\s*,\s*(\d+)\s*;\s*(\d+)\s*,\s*(\d+)\s*;\s*(\d+)\s*", text)
     numbers = [int(part) for part in found.groups()] if found and len(text) < _LONGEST else []

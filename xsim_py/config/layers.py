@@ -24,7 +24,7 @@ def _own(kind: kinds.Kind, *, key: str = "") -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class SegmentSpec:
-    """One entry of ``segments``: the parameters of messages from one size up to the next entry's."""
+    """One entry of ``segments``: the parameters of messages up to the next entry's size."""
 
     from_bytes: int = option(kinds.SIZE, "Smallest message size of the segment.", default=0, required=True)
     latency_ps: int | None = _own(kinds.COST)
@@ -189,7 +189,7 @@ class NicSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class MemorySpec:
-    """Section ``memory``: the memory per socket (or node), shared by messages between ranks of a node."""
+    """Section ``memory``: the memory per socket (or node), shared by its ranks' messages."""
 
     ps_per_byte: Fraction = option(
         kinds.BANDWIDTH,

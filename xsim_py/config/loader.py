@@ -52,13 +52,7 @@ def presets() -> Mapping[str, Path]:
 
 
 def preset_path(name: str) -> Path:
-    """Return the file of a preset.
-
-    Raises
-    ------
-    ConfigError
-        If there is none of that name; lists the available ones.
-    """
+    """Return the file of a preset; raise ConfigError with the available names if there is none."""
     found = presets().get(name)
     if found is None:
         raise ConfigError(
@@ -69,19 +63,10 @@ def preset_path(name: str) -> Path:
 
 
 def load_machine(source: str | Path | Mapping[str, Any], *, overrides: Mapping[str, Any] | None = None) -> MachineSpec:
-    """Read and check a machine description.
+    """Read and check a machine description: a preset (``"gige"``), a YAML file, or a mapping.
 
-    Parameters
-    ----------
-    source
-        The name of a preset (``"gige"``), the path of a YAML file, or the same as a mapping.
-    overrides
-        Values by dotted path, such as ``{"network.latency": "5us"}``; text is read as YAML.
-
-    Raises
-    ------
-    ConfigError
-        With one problem per line: ``file:line:column: path: message``.
+    `overrides` are values by dotted path, such as ``{"network.latency": "5us"}``; text is read as YAML. Raise
+    ConfigError with one problem per line: ``file:line:column: path: message``.
     """
     if isinstance(source, Mapping):
         return _checked("custom", from_python(source), overrides, [])

@@ -1,4 +1,4 @@
-"""The keys of a description for other readers: JSON Schema for editors, and a table for the manual."""
+"""The keys of a description: JSON Schema for editors, and a table for the manual."""
 
 from __future__ import annotations
 

@@ -104,13 +104,7 @@ def _line(value: object) -> str:
 
 
 def without_nul(text: str) -> str:
-    """Return a text that may be a file name or an argument of a program.
-
-    Raises
-    ------
-    ValueError
-        If it contains a NUL character.
-    """
+    """Return a text that may be a file name or an argument; raise ValueError if it contains NUL."""
     if "\0" in text:
         raise ValueError(f"NUL character in {text!r}; remove it")
     return text
