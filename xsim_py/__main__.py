@@ -1,4 +1,4 @@
-"""`python -m xsim_py` and the `xsim` command, which begin here so that an early Ctrl-C prints no traceback."""
+"""`python -m xsim_py` and `xsim` begin here: an early Ctrl-C prints no traceback."""
 
 import signal
 from typing import NoReturn

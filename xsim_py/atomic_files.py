@@ -42,12 +42,9 @@ moved: dict[int, int] = {}
 
 @contextmanager
 def atomic_file(target: str | Path | IO[str], *, follow: bool = True) -> Iterator[IO[str]]:
-    """Open a text file for writing that replaces `target` when complete; an open file is returned unchanged.
+    """Open a text file that replaces `target` when complete; return an open file unchanged.
 
-    Raises
-    ------
-    OSError
-        When the file cannot be written; it names `target`.
+    Raise an OSError that names `target` if it cannot be written.
     """
     if not isinstance(target, str | Path):
         yield target
@@ -63,21 +60,11 @@ def atomic_file(target: str | Path | IO[str], *, follow: bool = True) -> Iterato
 
 @contextmanager
 def atomic_path(target: str | Path, *, follow: bool = True) -> Iterator[Path]:
-    """Return the name of a file to write, with the same suffix, which replaces `target` when complete.
+    """Return the name of a file to write, which replaces `target` when complete.
 
-    A target that is not a regular file (a device, a pipe) is returned unchanged.
-
-    Parameters
-    ----------
-    target : path
-        The file to write. An existing one is replaced, keeping its permissions and owner.
-    follow : bool, optional
-        Whether a link at the end of `target` is followed; otherwise the link is replaced.
-
-    Raises
-    ------
-    OSError
-        When the file cannot be written; it names `target`.
+    It has the suffix of `target`, and an existing file keeps its permissions and owner. With `follow`, a link at the
+    end of `target` is followed; otherwise the link is replaced. A target that is not a regular file (a device, a pipe)
+    is returned unchanged. Raise an OSError that names `target` if it cannot be written.
     """
     path = resolved_target(str(target), follow=follow)
     try:
@@ -96,14 +83,9 @@ def atomic_path(target: str | Path, *, follow: bool = True) -> Iterator[Path]:
 
 
 def check_file(target: str | Path, *, follow: bool = True) -> None:
-    """Check that `atomic_file` could write a file, without changing anything.
+    """Raise OSError if `atomic_file` could not write a file, without changing anything.
 
     Permissions are not sufficient: a file system may be mounted read-only, or accept no files at all.
-
-    Raises
-    ------
-    OSError
-        It could not.
     """
     path = resolved_target(str(target), follow=follow)
     try:
@@ -117,7 +99,7 @@ def check_file(target: str | Path, *, follow: bool = True) -> None:
 
 
 class Unfinished:
-    """Files being written next to their targets; those not moved there are removed when the context ends."""
+    """Files being written next to their targets; those not moved there are removed at the end."""
 
     def __init__(self) -> None:
         self._stack = ExitStack()
@@ -141,7 +123,7 @@ class Unfinished:
         return os.path.join(self._folders[folder], f"{self._count}{suffix}")
 
     def make(self, target: str) -> str:
-        """Create an empty file for `target`, with the attributes of an existing target, and return its name."""
+        """Create an empty file with the attributes of an existing `target`, and return its name."""
         path = self.name(target)
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
         if is_regular(target):
@@ -151,13 +133,7 @@ class Unfinished:
 
 
 def copy_attributes(path: str, like: str) -> None:
-    """Copy the permissions and the owner of another file.
-
-    Raises
-    ------
-    OSError
-        When that is not possible.
-    """
+    """Copy the permissions and the owner of another file; raise OSError if that is impossible."""
     if os.stat(like).st_dev != os.stat(path).st_dev:  # a mount point, which no file can replace
         raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), like)
     if _owner(like) != _owner(path):
@@ -275,10 +251,7 @@ def remove_abandoned(parent: str) -> list[str]:
 def remove_left_by(pids: Collection[int], until_s: float) -> None:
     """Remove the directories of ended processes; their children may hold them for a moment.
 
-    Parameters
-    ----------
-    until_s : float
-        When to give up, by `time.monotonic`.
+    Give up at `until_s`, by `time.monotonic`.
     """
     names = tuple(f"{_PREFIX}{pid}-" for pid in pids)
     for parent in {tempfile.gettempdir(), shared_memory_folder()} if pids else ():
@@ -326,7 +299,7 @@ def _remove(path: str) -> None:
 
 @contextmanager
 def tidy_when_terminated() -> Iterator[None]:
-    """Remove our directories if a signal ends this process, unless the caller handles that signal itself."""
+    """Remove our directories if a signal ends this process, unless the caller handles it."""
 
     def end(number: int, _: Any) -> None:
         for path in in_use():

@@ -35,14 +35,9 @@ class InputFile(NamedTuple):
 
 
 def refuse_clashes(outputs: Sequence[OutputFile], inputs: Callable[[], Iterable[InputFile]]) -> None:
-    """Reject files that would be written although they are read, or twice; devices and pipes are exempt.
+    """Reject files that would be written although they are read, or would be written twice.
 
-    `inputs` is only called if some output file exists, because it may take a while.
-
-    Raises
-    ------
-    ConfigError
-        For the first such file.
+    Devices and pipes are exempt. `inputs` is only called if some output file exists, because it may take a while.
     """
     taken: dict[object, str] = {}
     for number, name in ((1, "standard output"), (2, "standard error")):

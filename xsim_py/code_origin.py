@@ -1,4 +1,4 @@
-"""The origin of a line of code, by its file name: the simulator, an installed package, or the program."""
+"""The origin of a line of code, by file name: simulator, installed package, or program."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def of_program(file: str) -> bool:
 
 
 def program_frame(frame: FrameType) -> FrameType:
-    """Return the innermost frame of the program's code, or else of installed code, from `frame` outwards."""
+    """Return the innermost frame of the program, or else of installed code, from `frame` outwards."""
     second_best = first = frame
     outer: FrameType | None = frame
     while outer is not None:
@@ -73,13 +73,13 @@ def installed_name(file: str, start: str) -> str:
 
 
 def portable_name(file: str) -> str:
-    """Return a file name relative to the current directory, or else its last two parts, without host directories."""
+    """Return a file name relative to the current directory, or else its last two parts."""
     named = installed_name(file, os.getcwd())
     return os.sep.join(named.split(os.sep)[-2:]) if os.path.isabs(named) else named
 
 
 def place_in_program(frame: FrameType, folders: Iterable[str]) -> str:
-    """Return ``file:line`` of the program's code, or else of installed code, from `frame` outwards.
+    """Return ``file:line`` of the program's code, or else installed code, from `frame` outwards.
 
     File names are relative to the first of the directories that contains the file, and installed ones to the directory
     of all packages, so that they do not depend on the program's location.
@@ -94,7 +94,7 @@ def place_in_program(frame: FrameType, folders: Iterable[str]) -> str:
 
 
 def lines_of(file: str) -> list[str]:
-    """Return the lines of a program's file; none for ``<string>``, where Python 3.13 keeps the text of `-c`."""
+    """Return a file's lines; none for ``<string>``, where Python 3.13 keeps the text of `-c`."""
     return [] if file == "<string>" else linecache.getlines(file)
 
 
@@ -107,10 +107,7 @@ def text_of(file: str, line: int) -> str:
 def package_name(value: object) -> str:
     """Return the name of a package, as in an import statement, or `ALL_IMPORTED`.
 
-    Raises
-    ------
-    ValueError
-        When it is the name of a part of a package, or not a package name.
+    Raise ValueError for the name of a part of a package, or anything else.
     """
     if not isinstance(value, str):
         raise ValueError(f"expected the name of a package, got {value!r}")

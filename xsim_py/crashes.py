@@ -1,4 +1,4 @@
-"""Detection of crash signals, such as SIGSEGV, that were sent by another process rather than caused by a fault.
+"""Detection of crash signals, such as SIGSEGV, that were sent by another process.
 
 `faulthandler` writes the stack when such a signal arrives, then raises it again for the handler that was installed
 before. That is a one-shot handler of Python: it sets a flag and returns to the interrupted code. There a fault occurs
@@ -39,7 +39,7 @@ class _Action(ctypes.Structure):
 
 
 def notice_senders(on_signal: Callable[[], None]) -> None:
-    """Call `on_signal` when another process sends a crash signal, before this process ends with it.
+    """Call `on_signal` when another process sends a crash signal, before this process ends.
 
     Call it before `faulthandler` is enabled. It has an effect on Linux only.
     """
@@ -59,7 +59,7 @@ def notice_senders(on_signal: Callable[[], None]) -> None:
 
 
 def _only_once(number: int) -> bool:
-    """Make the system reset a handler on its first call; return False if that may not be supported."""
+    """Make the system reset a handler on its first call; return False if not supported."""
     set_action = ctypes.CDLL(None).sigaction
     action = _Action()
     known = set_action(number, None, ctypes.byref(action)) == 0 and action.flags & _ON_OTHER_STACK

@@ -1,4 +1,4 @@
-"""The deadlock report: waiting ranks with locations and reasons, mismatched calls, and unreceived messages."""
+"""The deadlock report: waiting ranks, mismatched calls, and unreceived messages."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _particulars(members: list[WaitingRank]) -> list[str]:
 
 
 def _mismatches(waiting: list[WaitingRank], parts: Sequence[ShardResult], *, stalled: bool) -> list[str]:
-    """Return where ranks have made different collective calls, the number of calls per rank, and rejected calls."""
+    """Return where ranks made different collective calls, with call counts, and rejected calls."""
     places = _first_differences(parts)
     waits: dict[tuple[str, int], dict[str, list[int]]] = {}
     numbers: dict[str, set[int]] = {}
@@ -131,7 +131,7 @@ def _first_differences(parts: Sequence[ShardResult]) -> dict[tuple[str, int], di
 
 
 def _dead_ends(waiting: list[WaitingRank], parts: Sequence[ShardResult], *, stalled: bool) -> list[str]:
-    """Return the finished ranks that others wait for, and those that are polled for although all have finished."""
+    """Return the finished ranks that others wait for, or poll for although all have finished."""
     ended = {part.first + i: ps for part in parts for i, ps in enumerate(part.ended_ps) if ps is not None}
     failed = {rank for part in parts for _, rank, _ in part.failures}
     awaited = {peer for entry in waiting for peer in entry.peers if peer in ended} if stalled else set()
@@ -147,7 +147,7 @@ def _dead_ends(waiting: list[WaitingRank], parts: Sequence[ShardResult], *, stal
 
 
 def _cycle(edges: dict[int, list[int]]) -> list[int]:
-    """Return a cycle of the wait-for graph as a closed walk: the first one found from the lowest rank."""
+    """Return a cycle of the wait-for graph as a closed walk, from the lowest rank."""
     done: set[int] = set()
     for start in sorted(edges):
         path: dict[int, None] = {}  # in order
@@ -168,7 +168,7 @@ def _cycle(edges: dict[int, list[int]]) -> list[int]:
 
 
 def unread(parts: Sequence[ShardResult]) -> tuple[str, int]:
-    """Return a description of the first collective with unreceived messages, and the number of such collectives.
+    """Return the first collective with unreceived messages, as text, and the number of them.
 
     Small messages leave no rank waiting; the program continues as if the collective had taken place.
     """

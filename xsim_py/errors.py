@@ -41,7 +41,7 @@ def visible(text: str) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return a message of readable length: long words and lines lose their middle, many lines the last ones."""
+    """Return a message of readable length: words and lines lose their middle, texts their end."""
     lines = visible(text).split("\n")
     if len(lines) > _MOST_LINES + 1:  # plus one for the count, also when a message is shortened twice
         lines[_MOST_LINES:] = [f"... and {len(lines) - _MOST_LINES:,} more"]
@@ -60,7 +60,7 @@ def _without_middle(text: str, head: int, tail: int) -> str:
 
 
 def close_match(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word closest to a misspelt one; None if none is close, or the word is too long."""
+    """Return the known word closest to a misspelt one; None if none is close, or it is too long."""
     from difflib import get_close_matches  # not above: its import takes long, and errors are rare
 
     close = get_close_matches(word, list(known), n=1) if len(word) <= _LONGEST_WORD else []
@@ -111,7 +111,7 @@ class OptionProblem(NamedTuple):
 
 
 class InternalError(XsimError):
-    """The simulator has violated one of its invariants; this is a bug in xsim_py, not in the program."""
+    """The simulator has violated an invariant; this is a bug in xsim_py, not in the program."""
 
     def __init__(self, message: str) -> None:
         super().__init__(

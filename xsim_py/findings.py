@@ -44,12 +44,7 @@ RACES: Final = "races"
 class Checks(NamedTuple):
     """The classes of MPI usage errors that a checked run reports.
 
-    Attributes
-    ----------
-    classes : frozenset of str
-        The reported classes of `CATEGORIES`.
-    races : bool
-        Whether message races without effect are listed, too.
+    With `races`, message races without effect are listed, too.
     """
 
     classes: frozenset[str] = frozenset(CATEGORIES)
@@ -57,12 +52,9 @@ class Checks(NamedTuple):
 
 
 def chosen(text: str) -> Checks:
-    """Parse ``ResourceLeak,MessageRace`` (only these), ``-ResourceLeak`` (all others) or ``races``.
+    """Parse ``ResourceLeak,MessageRace`` (only), ``-ResourceLeak`` (all others) or ``races``.
 
-    Raises
-    ------
-    ValueError
-        An unknown class.
+    Raise ValueError for an unknown class.
     """
     words = [word.strip() for word in text.split(",")]
     names = {word.removeprefix("-") for word in words if word != RACES}

@@ -1,4 +1,4 @@
-"""Reading of files named by users: completely, up to a limit, and without waiting indefinitely.
+"""Reading of files named by users: completely, up to a limit, without waiting forever.
 
 The name may be that of an endless device (``/dev/zero``), a pipe without a writer, a directory, or be invalid. Each of
 these raises an `OSError` with a matching ``strerror``; the caller adds the purpose of the file.
@@ -27,11 +27,8 @@ def is_file(path: str | os.PathLike[str]) -> bool:
 def read_input(path: str | os.PathLike[str], *, most_bytes: int) -> bytes:
     """Return all bytes of a file, or of a pipe such as the shell's ``<(command)``.
 
-    Raises
-    ------
-    OSError
-        When it cannot be read, exceeds `most_bytes`, or is a pipe that has no writer for half a second, or whose writer
-        is silent for a minute.
+    Raise OSError if it cannot be read, exceeds `most_bytes`, or is a pipe that has no writer for half a second, or
+    whose writer is silent for a minute.
     """
     try:
         # Without O_NONBLOCK, opening a pipe would wait for a writer.

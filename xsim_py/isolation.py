@@ -62,7 +62,7 @@ _execve = os.execve  # patched in ranks
 
 
 def processes_for(first: Sequence[range], *, later: bool) -> tuple[Processes, list[range]]:
-    """Return the processes of a run, of which the `first` ones have these ranks, and the ranks of each shard.
+    """Return the processes of a run, the `first` ones with these ranks, and each shard's ranks.
 
     The coordinator's process has none, nor do those reserved for spawned ranks (`later`).
     """
@@ -73,7 +73,7 @@ def processes_for(first: Sequence[range], *, later: bool) -> tuple[Processes, li
 
 @contextmanager
 def isolated(run: Any, joins: Joining | None) -> Iterator[Isolation]:
-    """Manage the processes of a run until the context ends, or run as one of them, which then exits."""
+    """Manage the processes of a run until the context ends, or run as one, which then exits."""
     if joins is not None:
         yield Isolation(run, joins.folder, joins)
         return
@@ -86,7 +86,7 @@ def isolated(run: Any, joins: Joining | None) -> Iterator[Isolation]:
 
 
 class _Absent:
-    """The reason of a rank that will not continue: its process has ended while the run was being stopped."""
+    """The reason of a rank that will not continue: its process ended while the run stopped."""
 
     def __init__(self, text: str, place: str) -> None:
         self._said = text
@@ -143,14 +143,8 @@ class Joining(NamedTuple):
 class Isolation:
     """The manager of one run's processes; see `engine.processes.RankHost`.
 
-    Parameters
-    ----------
-    run : object
-        Has ``transport``, ``shards``, ``control``, ``files``, ``origin``, ``seed``, ``add_shard(number, start_ps)``.
-    folder : str
-        The run's private directory.
-    joins : Joining, optional
-        In a process that has joined the run of its parent.
+    `run` has ``transport``, ``shards``, ``control``, ``files``, ``origin``, ``seed``, ``add_shard(number, start_ps)``;
+    `folder` is its private directory. `joins` is for a process that has joined the run of its parent.
     """
 
     def __init__(self, run: Any, folder: str, joins: Joining | None = None) -> None:
@@ -278,7 +272,7 @@ class Isolation:
         context.leave()
 
     def report_of(self, shard: Any) -> Any:
-        """Return a shard's progress, its ranks that have ended since the last call, and its stop reason."""
+        """Return a shard's progress, ranks that ended since the last call, and stop reason."""
         ended: list[tuple[int, Any, int]] = []
         if shard.finished != self._reported:
             self._reported = shard.finished
@@ -420,7 +414,7 @@ class Isolation:
                     shard.kernel.post(time_ps, key, shard.handlers[names[handler]], argument)
 
     def _post_mortem(self, shard: Any, death: ProcessDeath) -> _End:
-        """Return how a process ended that could not report it, and the location of its rank, if known."""
+        """Return how a process ended that could not report it, and its rank's location, if known."""
         shown = self._watches[shard.number].vitals
         frame = None if shown.signalled else vitals.of_program(self._stack(shard.number))
         place = "" if frame is None else vitals.shown(frame)

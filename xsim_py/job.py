@@ -1,4 +1,4 @@
-"""A job: everything that makes up a run, assembled from all layers. The only file that imports all of them."""
+"""A job: everything that makes up a run. The only file that imports all layers."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class Job:
         return Computed(recorder.recorded if recorder else {}, times.unknown if times else set(), complaints)
 
     def _write_recorded(self) -> Iterator[str]:
-        """Write the recorded computing times of the last start of the job, if requested; yield errors."""
+        """Write the recorded computing times of the last start, if requested; yield errors."""
         if "recorder" not in self.computing:
             return
         from xsim_py.process.ranks import stretches
@@ -389,7 +389,7 @@ class Job:
     def _ended(
         self, start: tuple[int, frozenset[CallSite]], met: Schedule | None, parts: list[ShardResult] | None
     ) -> tuple[int, frozenset[CallSite]] | None:
-        """Record the outcome of a start of the job; return the time of a restart and the call sites already hit."""
+        """Record the outcome of a start; return the time of a restart and the call sites hit."""
         if parts is None:
             return None  # decided by another process
         unpack(parts, self.apart_by)
@@ -429,7 +429,7 @@ class Job:
         finish(self.monitor, attempt.ended, waiting, finished, failure_seen=failure_seen, broken_off=broken_off)
 
     def _check_output(self, parts: list[ShardResult]) -> None:
-        """Raise the error of the program's output, here or in another process: `OSError`, or the stream's own."""
+        """Raise the error of the program's output in any process: `OSError`, or the stream's own."""
         for output in self.outputs:
             if output.error is not None:
                 raise output.error
@@ -551,7 +551,7 @@ class Job:
         return shard
 
     def _uses_batches(self) -> bool:
-        """Return True if collectives may be computed for all their ranks at once; see `mpi.batched.instances`.
+        """Return True if collectives may be computed for all ranks at once; see `mpi.batched`.
 
         Not with ranks in separate processes: if one is lost, its effects on the others' calls have not been rolled
         back.

@@ -1,4 +1,4 @@
-"""Joining of a run by a new interpreter, started by its parent: its ranks have a separate hash seed."""
+"""Joining of a run by a new interpreter, whose ranks have a separate hash seed."""
 
 from __future__ import annotations
 

@@ -68,21 +68,11 @@ def assemble(
 ) -> Result:
     """Join the parts of all shards.
 
-    Parameters
-    ----------
-    attempts : sequence of Attempt
-        Every start of the job; the ending and the ranks are those of the last.
-    facts, compute : dict, str
-        Provenance and host cost of the run; and the cost of computation: ``measured``, or not.
-    left : str
-        Digest of the program's output and stored files.
-    missed : mapping of str to str
-        Injected failures that did not occur, as given, for example at a call that was not made. Each with the calls of
-        its rank instead, or "".
-    unwritten : sequence of str
-        Files of the program that could not be written back to the host; they do not affect the digest.
-    found : iterable of str
-        Warnings from the run.
+    `attempts` are the starts of the job; the ending and the ranks are those of the last. `facts` are provenance and
+    host cost of the run, `compute` is ``measured`` or not, and `left` is the digest of the program's output and stored
+    files. `missed` are injected failures that did not occur, as given, for example at a call that was not made, each
+    with the calls of its rank instead, or "". `unwritten` are files that could not be written back to the host; they do
+    not affect the digest. `found` are warnings from the run.
     """
     parts = attempts[-1].parts
     every = [part for attempt in attempts for part in attempt.parts]

@@ -1,4 +1,4 @@
-"""Parsing of the parameters of `simulate` and the options of `xsim run`, with the same errors for both.
+"""Parsing of the parameters of `simulate` and the options of `xsim run`, with equal errors.
 
 The command line passes text, and Python passes values; a function here accepts both, or raises a `ValueError` that
 describes the error. Parameters and options have the same names.
@@ -100,7 +100,7 @@ def assignment(text: Any) -> tuple[str, str]:
 
 
 def isolation(value: Any) -> int:
-    """Return the number of ranks per process: 0 for ``greenlets``, 1 for ``process``, 8 for ``process:8``."""
+    """Return the number of ranks per process: 0 for ``greenlets``, 8 for ``process:8``."""
     word, colon, number = value.partition(":") if isinstance(value, str) else ("", "", "")
     if word in _APART and colon:
         return positive(number)
@@ -127,13 +127,13 @@ def one_of(*words: str) -> Callable[[Any], str]:
 
 
 def packages(value: Any) -> tuple[str, ...]:
-    """Return names of packages, given in a list or separated by commas; see `code_origin.package_name`."""
+    """Return names of packages, from a list or text; see `code_origin.package_name`."""
     names = [package_name(name.strip()) for each in _several(value) for name in _text(each).split(",")]
     return tuple(dict.fromkeys(names))
 
 
 def compute(value: Any) -> str:
-    """Return the cost of computation: ``none``, ``measured``, ``record=FILE`` or a file, with absolute names."""
+    """Return the cost of computation: ``none``, ``measured``, ``record=FILE`` or a file's path."""
     if value in COMPUTE:
         return str(value)
     name = str(value) if isinstance(value, os.PathLike) else _text(value)
@@ -183,10 +183,7 @@ class RunParameters(NamedTuple):
 def read(arguments: Mapping[str, Any], problems: Sequence[str] = (), *, begin_ps: int = 0) -> RunParameters:
     """Parse the parameters of `simulate`, by name.
 
-    Raises
-    ------
-    ConfigError
-        With all errors, in addition to the given `problems`.
+    Raise ConfigError with all errors, in addition to the given `problems`.
     """
     found: dict[str, Any] = {}
     wrong = list(problems)

@@ -12,14 +12,9 @@ import random
 
 
 def derive_seed(seed: int, *names: str | int) -> int:
-    """Return a 128-bit seed for the stream of that name, for any generator that takes one (such as NumPy's).
+    """Return a 128-bit seed for the stream of that name, for any generator, such as NumPy's.
 
-    Parameters
-    ----------
-    seed
-        The seed of the run.
-    names
-        The path of the stream. Text and numbers are distinct, and so are ``("a", "b")`` and ``("ab",)``.
+    `names` are the path of the stream. Text and numbers are distinct, and so are ``("a", "b")`` and ``("ab",)``.
     """
     digest = hashlib.blake2b(digest_size=16, person=b"xsim_py.rng")
     for part in (seed, *names):

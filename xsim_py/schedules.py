@@ -29,16 +29,8 @@ FREE: Final = -1
 class Shake(NamedTuple):
     """Random delays that make a different order of messages likely, for one run.
 
-    Attributes
-    ----------
-    seed : int
-        Of the delays.
-    span_ps : int
-        The length of a delay.
-    changes : int
-        How many times a rank falls behind all others; 0: each message has a separate delay (a random walk).
-    messages : int
-        The approximate number of messages, among which the changes are drawn.
+    A rank falls behind all others `changes` times, drawn among the approximate number of `messages`; 0: each message
+    has a separate delay (a random walk). A delay lasts `span_ps`.
     """
 
     seed: int
@@ -125,7 +117,7 @@ def otherwise(choices: Iterable[MadeChoice], changed: MadeChoice, taken: int) ->
 
 
 def impossible(schedule: MatchSchedule, ranks: int, choices: Iterable[MadeChoice]) -> list[str]:
-    """Return a sentence for each rank or request in a schedule that a run with `ranks` ranks did not have.
+    """Return a sentence for each rank or request in a schedule that a run did not have.
 
     This is checked after the run, because ranks may be spawned during it.
     """
@@ -150,12 +142,9 @@ def impossible(schedule: MatchSchedule, ranks: int, choices: Iterable[MadeChoice
 
 
 def read_schedule(schedule: Any) -> MatchSchedule | None:
-    """Parse a schedule given to `xsim_py.simulate`: pairs, a file, ``0:2 0:-1``, a `MatchSchedule`, or None.
+    """Parse a schedule: pairs, a file, ``0:2 0:-1``, a `MatchSchedule`, or None.
 
-    Raises
-    ------
-    ValueError
-        When it is anything else, or the file is not a schedule.
+    Raise ValueError if it is anything else, or the file is not a schedule.
     """
     if schedule is None or isinstance(schedule, MatchSchedule):
         return schedule

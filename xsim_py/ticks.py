@@ -29,10 +29,7 @@ def c_library() -> ctypes.CDLL:
 class Ticks:
     """A timer that sends SIGALRM to this process, but not to forks of it, until stopped.
 
-    Parameters
-    ----------
-    every_s : float
-        In seconds of the wall clock.
+    Ticks are `every_s` seconds of the wall clock apart.
     """
 
     def __init__(self, every_s: float) -> None:

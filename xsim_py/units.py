@@ -57,7 +57,7 @@ _MOST_SPANS: Final = 16
 
 
 def _pattern(units: dict[str, int], *, words: tuple[str, ...] = ()) -> str:
-    """Return the regular expression (JSON Schema's dialect) of a non-negative quantity in one of ``units``, or bare."""
+    """Return the JSON Schema pattern of a non-negative quantity in one of ``units``, or bare."""
     alternatives = "|".join(re.escape(unit).replace(r"\-", "-") for unit in sorted(units))
     quantity = rf"\s*{_NUMBER}\s*(?:{alternatives})?\s*"
     return "^(?:" + "|".join([quantity, *words]) + ")$"
@@ -77,7 +77,7 @@ def round_half_up(numerator: int, denominator: int) -> int:
 
 
 def split_quantity(text: str) -> tuple[Fraction, str] | None:
-    """Return number and unit of a text such as ``"0.5us"``, or of a bare number; None if it is neither."""
+    """Return number and unit of a text such as ``"0.5us"`` or a bare number; None otherwise."""
     match = _SPLIT.fullmatch(text) if len(text) <= _LONGEST_TEXT else None
     return (Fraction(match[1]), match[2]) if match else None
 
@@ -85,10 +85,7 @@ def split_quantity(text: str) -> tuple[Fraction, str] | None:
 def _quantity(value: object, units: dict[str, int], *, bare: int, what: str, examples: str) -> Fraction:
     """Return any quantity, exactly, in the unit whose factor is 1.
 
-    Raises
-    ------
-    ValueError
-        When ``value`` is neither a finite number nor text of the form number and unit, or is negative.
+    Raise ValueError if ``value`` is neither a finite number nor text of the form number and unit, or is negative.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float, str, Fraction)):
         raise ValueError(f"expected {what}, got {value!r}; write {examples}")
@@ -123,10 +120,7 @@ _LARGEST_BYTES: Final = 2**60
 def parse_time_ps(value: object) -> int:
     """Return the integer picoseconds of a time such as ``"20us"``; a bare number means seconds.
 
-    Raises
-    ------
-    ValueError
-        When it is not a time, is negative, is positive but rounds to zero, or is absurdly long.
+    Raise ValueError if it is not a time, is negative, is positive but rounds to zero, or is absurdly long.
     """
     examples = "for example 20us, 1.5ms or 1e-6 (seconds)"
     exact = _quantity(value, _TIME_PS, bare=PS_PER_S, what="a time", examples=examples)
@@ -139,14 +133,9 @@ def parse_time_ps(value: object) -> int:
 
 
 def parse_cost_ps(value: object) -> int:
-    """Return the integer picoseconds of a repeated cost, parsed by `parse_time_ps`: at most a day.
+    """Return the integer picoseconds of a repeated cost, parsed by `parse_time_ps`.
 
-    So a hundred of them still fit a signed number of 64 bits.
-
-    Raises
-    ------
-    ValueError
-        When it is not a time, or longer than a day.
+    Raise ValueError if it is not a time, or longer than a day: a hundred costs still fit a signed number of 64 bits.
     """
     time_ps = parse_time_ps(value)
     if time_ps > _LONGEST_COST_PS:
@@ -155,14 +144,10 @@ def parse_cost_ps(value: object) -> int:
 
 
 def parse_bandwidth(value: object) -> Fraction:
-    """Return the exact picoseconds per byte of a bandwidth such as ``"8.8Gbps"``, ``"1.25GB/s"`` or ``"6ns/B"``.
+    """Return the exact ps per byte of a bandwidth: ``"8.8Gbps"``, ``"1.25GB/s"``, ``"6ns/B"``.
 
-    A bare number means bits per second. ``"unlimited"`` gives 0: bytes take no time.
-
-    Raises
-    ------
-    ValueError
-        When it is not a bandwidth, is zero or negative, or outside of 1 to 10**24 bits per second.
+    A bare number means bits per second. ``"unlimited"`` gives 0: bytes take no time. Raise ValueError if it is not a
+    bandwidth, is zero or negative, or outside of 1 to 10**24 bits per second.
     """
     if value == _UNLIMITED or value == float("inf"):
         return Fraction(0)
@@ -182,12 +167,10 @@ def _in_range(value: object, ps_per_byte: Fraction) -> Fraction:
 
 
 def parse_time_per_byte(value: object) -> Fraction:
-    """Return the exact picoseconds per byte of ``"0.1ns/B"`` or ``"0.1ns"``; a bare number means seconds per byte.
+    """Return the exact ps per byte of ``"0.1ns/B"`` or ``"0.1ns"``.
 
-    Raises
-    ------
-    ValueError
-        When it is not a time per byte, is negative, or corresponds to neither zero nor 1 to 10**24 bits per second.
+    A bare number means seconds per byte. Raise ValueError if it is not a time per byte, is negative, or corresponds to
+    neither zero nor 1 to 10**24 bits per second.
     """
     units = _PER_BYTE_PS | _TIME_PS
     examples = "for example 0.1ns/B or 1e-10"
@@ -195,12 +178,10 @@ def parse_time_per_byte(value: object) -> Fraction:
 
 
 def parse_size_bytes(value: object) -> int:
-    """Return the bytes of a size such as ``"128KiB"`` (131 072) or ``"64KB"`` (64 000); a bare number means bytes.
+    """Return the bytes of a size such as ``"128KiB"`` (131 072) or ``"64KB"`` (64 000).
 
-    Raises
-    ------
-    ValueError
-        When it is not a size, is negative, is not an integer number of bytes, or exceeds 2**60.
+    A bare number means bytes. Raise ValueError if it is not a size, is negative, is not an integer number of bytes, or
+    exceeds 2**60.
     """
     exact = _quantity(value, _SIZE_BYTES, bare=1, what="a size", examples="for example 128KiB, 64KB or 65536 (bytes)")
     if exact.denominator != 1:
@@ -213,10 +194,7 @@ def parse_size_bytes(value: object) -> int:
 def parse_whole(text: str, *, least: int, most: int) -> int:
     """Parse an integer of at most 18 decimal digits.
 
-    Raises
-    ------
-    ValueError
-        When it is something else, or not from `least` to `most`.
+    Raise ValueError if it is something else, or not from `least` to `most`.
     """
     if not _WHOLE.fullmatch(text) or not least <= int(text) <= most:
         raise ValueError(f"expected an integer from {least:,} to {most:,}, got {text!r}")
@@ -224,12 +202,9 @@ def parse_whole(text: str, *, least: int, most: int) -> int:
 
 
 def format_number(value: Fraction | float, *, digits: int | None = 4) -> str:
-    """Return a number in the fewest characters, with `digits` significant digits, or all of them (None).
+    """Return a number in the fewest characters, with `digits` significant digits (None: all).
 
-    Raises
-    ------
-    ValueError
-        When all digits of a fraction such as 1/3 are requested, which has no finite expansion.
+    Raise ValueError if all digits of a fraction such as 1/3 are requested, which has no finite expansion.
     """
     exact = Fraction(value)
     if digits is not None:
@@ -254,26 +229,20 @@ def _format(value: Fraction, steps: list[tuple[str, int]], digits: int | None) -
 
 
 def format_time(time_ps: int, *, digits: int | None = 4) -> str:
-    """Return a readable time, such as ``"1.234 ms"``; ``digits=None`` writes all digits, so that it parses back."""
+    """Return a readable time: ``"1.234 ms"``; ``digits=None`` is exact, so that it parses back."""
     if time_ps == 0:
         return "0 s"
     return _format(Fraction(time_ps), [(unit, _TIME_PS[unit]) for unit in ("ps", "ns", "us", "ms", "s")], digits)
 
 
 def exact_seconds(time_ps: int) -> str:
-    """Return a time as a decimal number of seconds with every digit (a float has 16): ``"9000.00004000004"``."""
+    """Return a time as decimal seconds with every digit, unlike a float: ``"9000.00004000004"``."""
     whole, part = divmod(time_ps, PS_PER_S)
     return f"{whole}.{f'{part:0{_DECIMALS}d}'.rstrip('0') or '0'}"
 
 
 def parse_exact_seconds(text: str) -> int:
-    """Return the integer picoseconds of a result of `exact_seconds`.
-
-    Raises
-    ------
-    ValueError
-        When it is something else.
-    """
+    """Return the integer picoseconds of an `exact_seconds` result; raise ValueError otherwise."""
     whole, _, part = text.partition(".")
     if not (whole + part).isdecimal() or len(part) > _DECIMALS:
         raise ValueError(f"expected seconds with at most {_DECIMALS} decimals, got {text!r}")
@@ -281,13 +250,13 @@ def parse_exact_seconds(text: str) -> int:
 
 
 def format_size(size_bytes: int, *, digits: int | None = 4) -> str:
-    """Return a readable size in binary units, such as ``"128 KiB"``; ``digits=None`` writes all digits."""
+    """Return a readable size in binary units: ``"128 KiB"``; ``digits=None`` writes all digits."""
     steps = [("B", 1), *((f"{prefix}B", factor) for prefix, factor in _BINARY.items())]
     return _format(Fraction(size_bytes), steps, digits)
 
 
 def format_bandwidth(ps_per_byte: Fraction, *, digits: int | None = 4) -> str:
-    """Return a readable bandwidth in bits, such as ``"8.8 Gbps"``; zero picoseconds per byte is ``"unlimited"``."""
+    """Return a readable bandwidth: ``"8.8 Gbps"``; zero picoseconds per byte is ``"unlimited"``."""
     if not ps_per_byte:
         return _UNLIMITED
     bits_per_s = Fraction(8 * PS_PER_S) / ps_per_byte

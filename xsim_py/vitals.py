@@ -68,14 +68,10 @@ mine = Vitals()
 
 
 def show(memory: mmap.mmap, answers: int, *, at: int = 0, renew: bool = False) -> None:
-    """From now on, keep the vitals of this process in shared memory, and write its stack on request or on a crash.
+    """Keep this process's vitals in shared memory; write its stack on request or on a crash.
 
-    Parameters
-    ----------
-    memory, at : mmap, int
-        Shared with the watching process, and the offset in bytes.
-    answers, renew : int, bool
-        The descriptor to which `faulthandler` writes the stack; and whether to replace an inherited one.
+    The watching process shares the memory, from the offset `at` in bytes. `faulthandler` writes to the descriptor
+    `answers`; with `renew`, it replaces an inherited one.
     """
     global mine
     mine = Vitals.from_buffer(memory, at)
@@ -106,10 +102,7 @@ def inherit_orphans() -> None:
 class Watch:
     """Detection of a hanging process: it should have ended, and had no heartbeat for `GRACE_S`.
 
-    Parameters
-    ----------
-    memory, at : mmap, int
-        The memory with the process's vitals, and the offset in bytes.
+    The memory has the process's vitals at the offset `at`, in bytes.
     """
 
     def __init__(self, memory: mmap.mmap, at: int = 0) -> None:
@@ -124,7 +117,7 @@ class Watch:
         return self.interrupted or 0 < self.vitals.due_ns <= time.monotonic_ns()
 
     def is_hanging(self, *, whatever: bool = False) -> bool:
-        """Return True if it hangs; call this every `TICK_S`, as ticks do not count time of a suspended computer.
+        """Return True if it hangs; call every `TICK_S`, to ignore the time of a suspended computer.
 
         Applies only while ranks run there, or always with `whatever`.
         """
@@ -157,7 +150,7 @@ class Frame(NamedTuple):
 
 
 def frames(output: str) -> list[Frame]:
-    """Return the frames of a rank written by `faulthandler`, innermost first, without the simulator's.
+    """Return a rank's frames from `faulthandler`, innermost first, without the simulator's.
 
     The list is empty if the simulator was running, or if the end is missing, as the text is written in pieces; frames
     of the simulator's caller are excluded. The last stack counts.

@@ -63,18 +63,12 @@ def cores() -> int:
 def do_in_workers(
     function: str, tasks: Iterable[Any], jobs: int, *, imports: Sequence[str] = ()
 ) -> Generator[tuple[int, Any]]:
-    """Run tasks in at most `jobs` processes; yield each task's number and result when it completes.
+    """Run tasks in at most `jobs` processes; yield each one's number and result on completion.
 
-    The result is a `Crash` if the process died. Closing the generator ends the workers, whatever they do.
-
-    Parameters
-    ----------
-    function : str
-        The function called with each task, as ``module:name``; tasks and results are pickled.
-    tasks : iterable
-        Each task is taken when the previous one starts, so that results can influence later tasks.
-    imports : sequence of str, optional
-        Modules to import before the first task, so that it is not charged for them.
+    The function is ``module:name``; tasks and results are pickled. Each task is taken when the previous one starts, so
+    that results can influence later tasks. `imports` are modules to import before the first task, so that it is not
+    charged for them. The result is a `Crash` if the process died. Closing the generator ends the workers, whatever they
+    do.
     """
     waiting = iter(tasks)
     first = list(islice(waiting, jobs + 1))  # one more, so that no worker waits for our caller
@@ -90,12 +84,7 @@ def do_in_workers(
 class Pool:
     """Worker processes that run tasks as they are submitted, also while others are running.
 
-    Parameters
-    ----------
-    function, imports : str, sequence of str
-        As for `do_in_workers`.
-    jobs : int
-        The number of processes; all start when the first result is requested.
+    Parameters as for `do_in_workers`; all processes start when the first result is requested.
     """
 
     def __init__(self, function: str, jobs: int, *, imports: Sequence[str] = ()) -> None:
@@ -124,7 +113,7 @@ class Pool:
         return self._submitted - 1
 
     def results(self) -> Generator[tuple[int, Any]]:
-        """Yield the number and the result of each completed task, until none is left; more may be submitted."""
+        """Yield number and result of each completed task, until none is left; more may be submitted."""
         if not self._workers and self._todo:
             self._workers += [_Worker(self._words) for _ in range(self._jobs)]
             for worker in self._workers:
@@ -156,12 +145,7 @@ class Pool:
 class _Worker:
     """The caller's end of a worker process.
 
-    Attributes
-    ----------
-    number : int or None
-        Of its current task.
-    ended : bool
-        Whether it accepts no more tasks.
+    `number` is that of its current task; an `ended` worker accepts no more tasks.
     """
 
     def __init__(self, words: Sequence[str]) -> None:
@@ -199,13 +183,7 @@ class _Worker:
         os.close(lifeline)
 
     def greet(self) -> None:
-        """Wait until the worker is ready.
-
-        Raises
-        ------
-        XsimError
-            When it does not start.
-        """
+        """Wait until the worker is ready; raise XsimError if it does not start."""
         try:
             self.connection.recv()
         except (EOFError, OSError):
@@ -284,7 +262,7 @@ class _Worker:
         self._process.terminate()
 
     def end(self, until_s: float = 0.0) -> None:
-        """End the process, by force if it has not exited by a given time; a second call does nothing."""
+        """End the process, by force after a given time; a second call does nothing."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(max(0.0, until_s - time.monotonic()))
         self._process.kill()
@@ -297,13 +275,7 @@ class _Worker:
 
 
 def _page() -> IO[bytes]:
-    """Create a file of one page for memory shared by two processes; a full disk is detected here.
-
-    Raises
-    ------
-    OSError
-        There is no room.
-    """
+    """Create a file of one page for memory shared by two processes; OSError if the disk is full."""
     memfd_create: Callable[[str], int] | None = getattr(os, "memfd_create", None)  # on Linux
     file: IO[bytes]
     if memfd_create is None:
