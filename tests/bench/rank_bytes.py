@@ -23,7 +23,7 @@ from xsim_py import simulate
 from xsim_py.process.ranks.shard import Shard
 
 PROGRAM = Path(__file__).parent / "programs" / "idle.py"
-KINDS = ("program", "simulator", "greenlet and C stack", "frames and the rest", "together")
+KINDS = ("program", "simulator", "greenlet and C stack", "frames and the rest", "total")
 _HEADER_BYTES = 16  # malloc's, of a copy of a stack
 _PAGE_BYTES = resource.getpagesize()
 
@@ -58,7 +58,7 @@ def _sorted(ranks: int, grown: int) -> dict[str, float]:
         else:
             sizes["simulator"] += size
     sizes["frames and the rest"] = grown - sum(sizes.values())
-    sizes["together"] = grown
+    sizes["total"] = grown
     return {kind: sizes[kind] / ranks for kind in KINDS}
 
 
