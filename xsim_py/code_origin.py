@@ -48,7 +48,7 @@ def of_program(file: str) -> bool:
 
 
 def program_frame(frame: FrameType) -> FrameType:
-    """Return the innermost frame of the program, or else of installed code, from `frame` outwards."""
+    """Return the innermost frame of the program, or else of installed code, from `frame` on."""
     second_best = first = frame
     outer: FrameType | None = frame
     while outer is not None:

@@ -284,7 +284,7 @@ def _eager_figures(
 def _rendezvous_figures(
     pieces: Sequence[LinePiece], sending: Sequence[LinePiece], first: Figures, asking_s: float, wire: float
 ) -> Iterator[Figures]:
-    """Yield those above the threshold, where the receiver has the overhead of an empty message."""
+    """Yield parameters above the threshold: the receiver has an empty message's overhead."""
     receive = LinePiece(0, first.receive_s, 0.0)
     for piece in pieces:
         send = _at(sending, piece.from_bytes * 9 / 8)

@@ -149,10 +149,10 @@ def _grouped(values: Floats) -> Floats:
 def _all_lines(
     sizes: Floats, seconds: Floats, least_s: float, least_s_per_byte: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Return relative square errors, a and b of the best line through sizes i to j, as (n, n).
+    """Return squared relative errors, a and b of the best line through sizes i to j (i <= j).
 
-    The normal equations with weights 1/T^2 follow from prefix sums. At a bound, the best line is that with the other
-    parameter alone.
+    All are (n, n) arrays. The normal equations with weights 1/T^2 follow from prefix sums. At a bound, the best line is
+    that with the other parameter alone.
     """
     weight = 1 / seconds
     rest = (seconds - least_s - least_s_per_byte * sizes) * weight

@@ -66,7 +66,7 @@ def continue_in_child() -> None:
 
 
 def _pipe() -> tuple[int, int]:
-    """Create a pipe that never blocks and whose writing end is safe from closed descriptors."""
+    """Create a nonblocking pipe whose writing end survives a program that closes descriptors."""
     reader, near = os.pipe()
     writer = high_number(near)
     os.close(near)

@@ -101,7 +101,7 @@ def read_mpiexec(parser: Parser, words: Sequence[str], options: Sequence[Action]
 
 
 def restart_interpreter(args: Namespace) -> None:
-    """Restart as another interpreter if the command needs options that this one lacks."""
+    """Restart as another interpreter if the command needs missing options or variables."""
     line: Line = args.line
     if line.asks:
         return

@@ -126,7 +126,7 @@ class UlfmSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class FtcoSpec:
-    """Section ``mpi.ftco``: collectives that tolerate failures, if ``mpi.collectives`` has them."""
+    """Section ``mpi.ftco``: fault-tolerant collectives, if ``mpi.collectives`` selects them."""
 
     algorithm: str = option(
         choice("tree", "recursive_doubling"),

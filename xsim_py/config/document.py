@@ -37,7 +37,7 @@ _NOTHING: Final = ("", "~", "null", "Null", "NULL")
 
 
 def read_yaml(text: str, *, name: str, folder: Path, problems: list[Problem]) -> Entry:
-    """Return the entry of a YAML document: empty if it is, None if it is not YAML.
+    """Return a YAML document's entry: an empty section if it is empty, None if it is not YAML.
 
     Syntax errors and duplicate keys are added to ``problems``.
     """

@@ -22,7 +22,7 @@ _MOST_BITS: Final = 333
 
 @dataclass(frozen=True, order=True)
 class Location:
-    """A source location. They sort in reading order: the file from its top, then the options."""
+    """A source location; sorted in reading order: the file from its top, then the options."""
 
     is_option: bool
     line: int

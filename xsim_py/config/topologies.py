@@ -17,7 +17,7 @@ _MOST = 2**31 - 1
 
 @dataclass(frozen=True, kw_only=True)
 class TwistSpec:
-    """One entry of ``topology.twist``: wrapping around one dimension shifts another."""
+    """One entry of ``topology.twist``: wrapping one dimension shifts the position in another."""
 
     wrap: int = option(kinds.DIMENSION, "Dimension whose wrap-around links are twisted.", default=0, required=True)
     shift: int = option(

@@ -181,7 +181,7 @@ def stroke(line: Series, lines: Sequence[Series]) -> int:
 
 
 def dash(line: Series) -> int:
-    """Return the dash number of a line; equal markers or colours have different ones."""
+    """Return a line's dash number, which differs among lines of the same marker or colour."""
     return line.dashes + line.colour + line.colour // len(LINE_COLOURS)
 
 
@@ -192,7 +192,7 @@ def _across(panels: int, width: float, look: Look) -> int:
 
 
 def _grid(figure: Figure, panels: int, look: Look) -> list[Axes]:
-    """Return axes for that number of panels, with common scales and labels at the edges only."""
+    """Return axes for some panels, with common scales, and labels only at the left and bottom."""
     across = _across(panels, figure.get_size_inches()[0], look)
     down = -(-panels // across)
     grid: Any = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)

@@ -163,7 +163,7 @@ def _addressed(message: Message) -> str:
 
 
 def _outputs(one: Sequence[str], other: Sequence[str]) -> Iterator[Difference]:
-    """Yield the first difference of the lowest differing rank per standard output and error."""
+    """Yield the first difference in standard output and error, of the lowest rank with one."""
     for stream, texts in zip(("prints", "writes to standard error"), zip(one, other, strict=True), strict=True):
         lines = [_lines(text) for text in texts]
         for rank in sorted({*lines[0], *lines[1]}, key=lambda ranks: (int(re.split("[-,]", ranks)[0]), ranks)):

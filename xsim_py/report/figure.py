@@ -1,4 +1,4 @@
-"""A figure that fits its size: titles are wrapped, ticks keep their distance, and files contain text as text.
+"""A figure that fits its size: wrapped titles, spaced ticks, and text as text in files.
 
 matplotlib's constrained layout makes room for axes, ticks and legends, but neither shortens a title nor drops a tick.
 """

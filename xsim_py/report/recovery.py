@@ -1,4 +1,4 @@
-"""Comparison of recovery schemes: tables of the phases of each run, and figures of their timelines.
+"""Comparison of recovery schemes: tables of the phases of each run, and their timelines.
 
 A figure has a bar for each scheme and failure, as in figure 5 of the FTCO paper. Waits of seconds appear next to work
 of microseconds, so very long phases are not to scale, which hatching and a label show. Everything else has one common

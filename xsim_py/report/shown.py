@@ -1,4 +1,4 @@
-"""The content of a figure as text (data, names and colours), independent of its pixels, and its digest.
+"""The content of a figure as text (data, names, colours, but not pixels), and its digest.
 
 Two figures with equal digests show the same, whatever font or version of matplotlib drew them. PNG files contain the
 digest, so a figure of the documentation can be compared with a newly drawn one.

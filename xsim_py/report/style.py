@@ -123,9 +123,10 @@ class Look:
         return rc_context(settings)
 
     def figure(self, width: float, height: float, *, rows: bool) -> Picture:
-        """Return an empty figure of the required size, or else of the given one in inches; `rows` fixes the height.
+        """Return an empty figure of the required size, or else of the given one in inches.
 
-        Other figures keep their aspect ratio in a different width, unless they would become too flat.
+        `rows` fixes the height. Other figures keep their aspect ratio in a different width, unless they would become
+        too flat.
         """
         if self.size is None and self.inches is not None:
             height = height * self.scale if rows else max(height * min(self.inches / width, 1), min(height, _LOWEST))
@@ -139,7 +140,7 @@ class Look:
         return replace(other, **{**sizes, **own})
 
     def describe(self, axes: Axes, *, title: str = "", x: str = "", y: str = "", **style: Any) -> None:
-        """Write title and axis labels, unless this look overrides them; `style` is the title's."""
+        """Write the title (in a `style`) and axis labels, unless this look overrides them."""
         self.set_title(axes.set_title, title, **{"loc": "left", **style})
         axes.set_xlabel(self.labels[0] or x, color=INK)
         axes.set_ylabel(self.labels[1] or y, color=INK)

@@ -1,4 +1,4 @@
-"""The wait states of each rank, from a trace: computing, transfer, waiting, and call overhead.
+"""Wait states of each rank in a trace: computing, transfer, waiting, and call overhead.
 
 The wait states are those of Scalasca (Geimer, Wolf, Wylie, Abraham, Becker, Mohr: The Scalasca performance toolset
 architecture, Concurrency and Computation 22(6), 2010): a receive entered before its send waits for a *late sender*, a

@@ -324,7 +324,7 @@ class StudySpec(Described):
         return [*choices, rows] if rows else choices
 
     def swept(self) -> Iterator[tuple[str, str, Swept]]:
-        """Yield the source of each value, such as ``sweep`` or ``sweep machine``, its name, and the value."""
+        """Yield the source of each value, ``sweep`` or ``sweep machine``, its name, and the value."""
         for key, named in (("cases", {"case": self.cases}), ("sweep", self.sweep), ("zip", self.zipped)):
             for name, values in named.items():
                 for value in values:

@@ -129,7 +129,7 @@ class StudyResults:
         return {**row, _SPREAD: outcome.get("spread", {})}
 
     def _mean(self, rows: Sequence[Row]) -> Row:
-        """Return the row of a combination: columns, numbers of successful and failed runs, statistics of the former."""
+        """Return the row of a combination: columns, numbers of runs, statistics of successful ones."""
         good = [row for row in rows if self.is_good(row)]
         mean: Row = {name: rows[0][name] for name in key_columns(self.spec)}
         mean |= {"runs": len(good), "failed": len(rows) - len(good)}
@@ -183,13 +183,13 @@ class StudyResults:
         return varying or names
 
     def _scale(self, name: str, rows: Sequence[Row]) -> tuple[float, str]:
-        """Return factor and unit of a column; for seconds, a unit in which the largest value is at least 1."""
+        """Return factor and unit of a column; the largest value in seconds becomes at least 1."""
         unit = unit_of(self.spec, name)
         numbers = [row[name] for row in rows if isinstance(row[name], int | float)]
         return time_scale(max(numbers)) if unit == "s" and numbers else (1.0, unit)
 
     def problems(self) -> Iterator[tuple[str, list[str]]]:
-        """Yield a problem for each of the first unsuccessful runs, and one for missing runs, with details."""
+        """Yield a problem for each of the first unsuccessful runs, and one for missing runs."""
         failed = self.failed
         for run in failed[:_SHOWN_FAILURES]:
             outcome = self._outcomes[run.key]
@@ -388,7 +388,7 @@ class StudyResults:
         raise ConfigError(f"the study has no plot{'' if name is None else f' {name!r}'}; its plots: {known or 'none'}")
 
     def draw_all(self, folder: Path, *, look: Look | None = None) -> None:
-        """Draw every plot of the study that has data; `not_drawn` is the reason if that is impossible."""
+        """Draw every plot that has data; `not_drawn` is the reason if that is impossible."""
         look = (look or Look()).over(self.spec.figure.look())
         for plot in self.spec.plots:
             chart = self.chart(plot)

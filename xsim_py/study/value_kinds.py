@@ -1,4 +1,4 @@
-"""The kinds of value that only studies have: templates, values to sweep, and free sections.
+"""Kinds of value of studies only: templates, values to sweep, and sections with any names.
 
 They complement those of `xsim_py.config.value_kinds`: each defines how it is checked, and its JSON Schema.
 """

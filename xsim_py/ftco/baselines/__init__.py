@@ -1,4 +1,4 @@
-"""Other fault-tolerant algorithms in the steps of the formal model, for comparison with FTCO.
+"""Other fault-tolerant algorithms in the formal model, for comparison with FTCO.
 
 ``hierarchical``
     FTCO between the leaders of groups that share memory.

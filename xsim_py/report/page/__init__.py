@@ -1,1 +1,1 @@
-"""HTML reports of runs, comparisons and recovery schemes. They need no network and no other file."""
+"""HTML reports of runs, comparisons and recovery schemes, each one file without network."""
