@@ -53,21 +53,21 @@ ROWS = {
         "none; everything if the master fails",
     ),
     "falanx": Row(
-        "A resource manager reassigns the tasks of failed workers and re-creates workers; data are replicated.",
+        "A resource manager reassigns the tasks of failed workers and starts new workers; data are replicated.",
         "none, unless all copies of an item are lost; everything if the master fails",
     ),
     "propagate": Row(
-        "Propagation only: a rank that detects a failure wakes all others by a revocation; they continue without the"
-        " failed rank.",
+        "Propagation only: a rank that detects a failure revokes the communicator, which wakes all other ranks; the"
+        " survivors continue without the failed rank.",
         "none",
     ),
     "fampi": Row(
-        "Transactions that end with an agreement on all errors; then all ranks roll back together with new ones"
+        "Each transaction ends with an agreement on all errors. After a failure, survivors and new ranks roll back"
         " (`backward`), or the survivors continue (`forward`).",
         "`backward`: none; `forward`: the failed rank's part, interpolated and then corrected by iterations",
     ),
     "ft_replace": Row(
-        "Failed ranks are replaced, and all roll back to checkpoints in their neighbours' memory.",
+        "Failed ranks are replaced, and all ranks roll back to checkpoints in their neighbours' memory.",
         "none, unless a rank and its right neighbour fail together",
         page="failures-and-ulfm.md",
     ),
@@ -83,7 +83,8 @@ ROWS = {
         "samples: the error grows",
     ),
     "wang_landau": Row(
-        "The energy window of the failed process replaces it and rolls back to checkpoints; other windows continue.",
+        "The processes of an energy window replace a failed process of the window, and roll back to checkpoints;"
+        " other windows continue.",
         "none, unless a process and the next process of its window fail together",
     ),
     "sparse_grid": Row(
@@ -98,22 +99,22 @@ ROWS = {
     ),
     "schwarz": Row(
         "Asynchronous iteration: a new process starts from the initial solution, without rollback of the others"
-        " (`substitute`); for comparison, all ranks start again (`restart`).",
+        " (`substitute`); for comparison, all ranks start from the beginning (`restart`).",
         "`substitute`: the failed process's iterations; `restart`: all iterations",
     ),
     "repartition": Row(
-        "Failed ranks get weight 0: the others repartition the work, without rollback. Lost values start as means of"
-        " their neighbours (`neighbours`) or at their initial values (`initial`).",
+        "Failed ranks get weight 0: the survivors repartition the work, without rollback. Lost values are replaced by"
+        " the means of their neighbours (`neighbours`) or by their initial values (`initial`).",
         "the failed rank's values, recovered by further iterations",
     ),
     "ft_qr": Row(
         "Checksums of columns stay valid throughout a factorisation, and restore lost blocks (`checksum`); or"
         " neighbours keep copies (`buddy`).",
-        "`checksum`: none, unless two ranks fail together; `buddy`: none, unless neighbours do",
+        "`checksum`: none, unless two ranks fail together; `buddy`: none, unless neighbours fail together",
     ),
     "ft_cg": Row(
-        "An iterative solver interpolates the lost part from its neighbours and continues (`li`, `lossy`); or rolls"
-        " back (`rollback`); or starts again (`restart`).",
+        "An iterative solver interpolates the lost part of the solution and continues (`li`, `lossy`), rolls back"
+        " (`rollback`), or starts from the beginning (`restart`).",
         "`li`, `lossy`: the last digits of the lost part; `rollback`: none, unless neighbours fail together;"
         " `restart`: all iterations",
     ),
