@@ -309,7 +309,7 @@ _real_exit, _real_getpid, _real_register = os._exit, os.getpid, atexit.register
 PATCHED: Table = (
     ("os", "virtual: ends the rank", {"_exit": in_ranks(_os_exit), "abort": in_ranks(_os_abort)}),
     ("os", "private: process ID of the rank", {"getpid": _getpid}),
-    ("os", "refused: use subprocess", {name: in_ranks(partial(_no_exec, name)) for name in ("execv", "execve")}),
+    ("os", "refused: use `subprocess`", {name: in_ranks(partial(_no_exec, name)) for name in ("execv", "execve")}),
     (
         "atexit",
         "private: functions called at the end of the rank",

@@ -161,7 +161,7 @@ PATCHED: Table = (
     ("signal", _OWN, {"sigwait": in_ranks(_wait_for), "pthread_sigmask": in_ranks(_mask)}),
     ("signal", _OWN, {"sigwaitinfo": in_ranks(_wait_info), "sigtimedwait": in_ranks(_wait_info)}),
     ("signal", _OWN, {"sigpending": in_ranks(lambda: set(_pending(current.rank())))}),
-    ("signal", "refused: timers send no signals", {name: in_ranks(_no_timer(name)) for name in ("alarm", "setitimer")}),
+    ("signal", "refused: use `threading.Timer`", {name: in_ranks(_no_timer(name)) for name in ("alarm", "setitimer")}),
     (
         "os",
         "virtual: signals to the rank itself; real: to its child processes; refused: to others",
