@@ -34,7 +34,7 @@ REAL = {
     "multiprocessing.Process": "Starts a real child process, outside the simulation. Use the start method `fork`.",
     "concurrent.futures.ProcessPoolExecutor": "Starts real child processes, which real threads supply with tasks.",
     "os.times": "Returns the CPU time of the simulator.",
-    "resource.getrusage": "Returns the usage of the simulator with all its ranks. `resource.setrlimit` limits this usage.",
+    "resource.getrusage": "Returns the usage of the simulator with all ranks. `resource.setrlimit` limits this usage.",
     "os.getppid": "Returns the process ID of the simulator's parent.",
     "os.cpu_count": "Returns the number of processors of the host, not of a simulated node.",
     "socket.gethostname": "Returns the name of the host. `MPI.Get_processor_name()` names the simulated node.",
