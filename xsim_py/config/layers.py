@@ -90,7 +90,7 @@ class LayerSpec:
     gap_ps: int = option(kinds.COST, "Minimum time between messages of a rank (LogP's g).", default=0, shown="0s")
     eager_threshold_bytes: int | None = option(
         kinds.SIZE_OR_UNLIMITED,
-        "Largest eager message; larger ones wait for their receive (rendezvous).",
+        "Largest eager message; the send of a larger message waits for the matching receive (rendezvous).",
         shown="unlimited",
     )
     header_bytes: int | None = option(kinds.SIZE, "Bytes on the wire per message in addition to its data.", shown="0B")
