@@ -358,7 +358,7 @@ def say_what_happened(slab: Slab, block: TryBlock) -> None:
 
 
 def main() -> None:
-    """Solve, under any failures."""
+    """Solve, and recover from failures."""
     arguments = parse_arguments()
     begin = MPI.Wtime()
     comm, lines, right = solve(recovery.joined(), arguments)

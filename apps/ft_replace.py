@@ -104,7 +104,7 @@ def serial(ranks: int, steps: int, cells: int) -> np.ndarray:
 
 
 def main() -> None:
-    """Compute, with the same result under any failures."""
+    """Compute; recoverable failures do not change the result."""
     arguments = parse_arguments()
     comm = recovery.joined()
     ring = Ring(arguments, comm.rank)

@@ -303,7 +303,7 @@ def with_parts(
 class Buddies:
     """Checkpoints in memory: each rank has its own, and its right neighbour a copy.
 
-    They survive any failures except those of a rank and its right neighbour together, if failed ranks are replaced;
+    They survive all failures except those of a rank and its right neighbour together, if failed ranks are replaced;
     after `shrink` the data of failed ranks are not used. Data may be any picklable object; if the program changes it
     later, it passes a copy.
     """

@@ -22,7 +22,7 @@ from the initial solution again.
 
 Validation: an error is a straight line on each subdomain, so its evolution is known without solving anything. In step,
 the error must be the predicted one. Otherwise data have a generation, one more than their oldest input, and the error
-is at most that of the same number of iterations in step, under any failures. The same bound holds for the first
+is at most that of the same number of iterations in step, whichever ranks fail. The same bound holds for the first
 iteration after a failure on survivors, which have forgotten nothing. If errors fall by a constant factor before and
 after a failure, the factor is the same.
 """
@@ -432,7 +432,7 @@ class Recovering(Solver):
 
 
 def main() -> None:
-    """Iterate under any failures."""
+    """Iterate, and recover from failures."""
     comm = recovery.joined()
     arguments = parse_arguments(comm.size)
     MPI.Attach_buffer(np.empty(2**20, np.uint8))  # for some ten thousand unreceived messages

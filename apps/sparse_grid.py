@@ -436,7 +436,7 @@ class Recovering(Solver):
 
 
 def main() -> None:
-    """Solve and combine, under any failures."""
+    """Solve and combine, and recover from failures."""
     arguments = parse_arguments()
     comm = recovery.joined()
     solver = Recovering(arguments, comm)

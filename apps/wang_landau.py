@@ -572,7 +572,7 @@ def found_by(members: list[ising.Walkers]) -> ising.Found:
 
 
 def main() -> None:
-    """Sample, with the same result under any failures."""
+    """Sample; recoverable failures do not change the result."""
     arguments = parse_arguments()
     member = Member(arguments)
     comm, new = recovery.joined(), arguments.place is not None

@@ -69,7 +69,7 @@ class Rules:
         ``kept``.
     traversal : str
         Tree traversal and repair: ``reference`` (some failures in the downward phase hang it; node 0 is immune) or
-        ``paper`` (correct under any failures).
+        ``paper`` (correct regardless of which nodes fail, and when).
     """
 
     order: str = _one_of("code", "printed")

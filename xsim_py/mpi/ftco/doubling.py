@@ -1,4 +1,4 @@
-"""Recursive doubling that tolerates any failures at any time: no tree, no root.
+"""Recursive doubling that tolerates any number of failures at any time: no tree, no root.
 
 Halves of the nodes exchange values, after halves of the halves have done so: node ``me`` exchanges with ``me ^ 2**k``
 in round k. Halves of an odd number differ by one; then one node of the smaller half sends to two (`Halves`).

@@ -1,4 +1,4 @@
-"""Tree traversal that tolerates any failures at any time: the node of the simulated MPI.
+"""Tree traversal that tolerates any number of failures at any time: the node of the simulated MPI.
 
 The paper gives the principle (Algorithms 3 and 4): values go up the tree and the result comes down; a node that detects
 a failed neighbour turns to the nodes behind it. The paper does not say how all results become equal, and neither does
