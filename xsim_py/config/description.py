@@ -38,17 +38,17 @@ class NodesSpec:
 
     nodes: int | None = option(
         integer(1, _MOST),
-        "Number of nodes. A torus and a graph define this number themselves.",
+        "Number of nodes. For a torus or a graph, the topology determines this number.",
         shown="as many as the ranks need",
     )
     cores_per_node: int | None = option(
-        integer(1, _MOST), "Cores per node, each for one rank.", shown="1; on a single node the number of ranks"
+        integer(1, _MOST), "Cores per node; each core runs one rank.", shown="1; on a single node, the number of ranks"
     )
     sockets_per_node: int | None = option(
-        integer(1, _MOST), "Sockets per node, with equal shares of its cores.", shown="1"
+        integer(1, _MOST), "Sockets per node, with equal numbers of cores.", shown="1"
     )
     nics_per_node: int | None = option(
-        integer(1, _MOST), "NICs per node, with equal shares of its cores; see nic.", shown="1"
+        integer(1, _MOST), "NICs per node, each for an equal number of cores; see nic.", shown="1"
     )
     placement: str = option(
         choice("block", "round_robin"),
@@ -57,14 +57,14 @@ class NodesSpec:
     )
     memory_per_node_bytes: int | None = option(
         kinds.SIZE,
-        "Memory of a node for the data of numpy arrays, divided equally between its ranks. A rank that exceeds its "
-        "share gets a MemoryError.",
+        "Memory per node for the data of numpy arrays, divided equally between its ranks. A rank that exceeds its "
+        "share receives a MemoryError.",
         shown="unlimited",
     )
     rank_file: Path | None = option(
         kinds.FILE,
-        "CSV file with the columns rank, node and core, and a line for each initial rank, instead of placement; "
-        "relative to this file.",
+        "CSV file that replaces placement, with the columns rank, node and core and one line per initial rank; its "
+        "path is relative to this file.",
         shown="none",
     )
     oversubscribe: bool = option(
@@ -76,7 +76,7 @@ class NodesSpec:
     processor_name: str | None = option(
         kinds.LINE,
         "Result of MPI.Get_processor_name(); {node} stands for the node's number, or its name in a graph.",
-        shown="node{node}; in a graph {node}",
+        shown="node{node}; in a graph, {node}",
     )
 
 
@@ -92,7 +92,7 @@ class DetectorSpec:
     )
     timeout_ps: int | None = option(
         kinds.TIME,
-        "For timeout: time to the error, from the failure or, if later, the start of the operation. For heartbeat: "
+        "timeout: time from the failure or the start of the operation, whichever is later, to the error; heartbeat: "
         "time from the last heartbeat to the detection.",
         shown="ten times the machine's longest latency; heartbeat: 1s",
     )
@@ -117,9 +117,9 @@ class UlfmSpec:
     )
     revoke: str = option(
         choice("reliable_broadcast", "direct", "local"),
-        "Propagation of a revocation. reliable_broadcast: each notified rank notifies some others; direct: each "
-        "notified rank notifies all others; local: each rank is notified after one latency, without messages, as in "
-        "xSim.",
+        "Propagation of a revocation. reliable_broadcast: each notified rank notifies some other ranks; direct: each "
+        "notified rank notifies all other ranks; local: each rank is notified after one latency, without messages, as "
+        "in xSim.",
         default="reliable_broadcast",
     )
 
@@ -130,19 +130,20 @@ class FtcoSpec:
 
     algorithm: str = option(
         choice("tree", "recursive_doubling"),
-        "Algorithm of operations that combine data from all ranks for all ranks (Allreduce, Barrier, Allgather, "
-        "Reduce_scatter): up and down a tree, or by exchanges between ranks that differ in one bit. Reduce and "
-        "Bcast always use a tree.",
+        "Algorithm of operations in which all ranks contribute data and receive results (Allreduce, Barrier, "
+        "Allgather, Reduce_scatter). tree: up and down a tree; recursive_doubling: exchanges between ranks whose "
+        "numbers differ in one bit. Reduce and Bcast always use a tree.",
         default="tree",
     )
     tree: str = option(
         choice("knomial", "kary"),
-        "knomial: in each round, all existing nodes get children; kary: only the newest nodes get children.",
+        "knomial: in each round, children are added to all existing nodes; kary: children are added only to the "
+        "newest nodes.",
         default="knomial",
     )
     radix: int | None = option(
         WordOr("auto", integer(2, _MOST)),
-        "Children per node and round (one less in a k-nomial tree), and number of roots; auto: the fastest radix for "
+        "Children per node and round (one fewer in a k-nomial tree), and number of roots; auto: the fastest radix for "
         "the network and message size.",
         shown="auto",
     )
@@ -154,8 +155,9 @@ class FtcoSpec:
     )
     service: str = option(
         choice("rsd", "disd", "none"),
-        "Messages that a rank serves first. rsd: those from a random distance in the tree, 1 with probability 1/2, 2 "
-        "with 1/4, ...; disd: those from the same distances at fixed intervals; none: no preference.",
+        "Messages that a rank serves first. rsd: messages from a random distance in the tree (1 with probability 1/2, "
+        "2 with probability 1/4, ...); disd: messages from a distance that changes at fixed intervals; none: no "
+        "preference.",
         default="rsd",
         key="service_distance",
     )
@@ -198,8 +200,8 @@ class ResilienceSpec:
     recv: str = option(_DEAD, "Effect of a receive from a failed rank.", default="stop")
     any_source: str = option(
         choice("raise", "wait"),
-        "Effect of a receive from any source after a failure. raise: one such receive raises an error; wait: it waits "
-        "for the other ranks. In both cases, the failure is acknowledged.",
+        "Effect of a receive from any source after a failure. raise: one receive raises an error; wait: the receive "
+        "waits for the other ranks. In both cases, the failure is acknowledged.",
         default="raise",
     )
     put: str = option(_DEAD, "Effect of Put to a failed rank.", default="skip")
@@ -224,7 +226,7 @@ class ResilienceSpec:
     )
     group: int | None = option(
         WordOr("flat", integer(1, _MOST)),
-        "flat: one communicator; a number: the hierarchical variant, with local communicators of that size and one "
+        "flat: one communicator; a number: the hierarchical variant, with local communicators of this size and one "
         "communicator of their masters.",
         shown="flat",
     )
@@ -250,8 +252,9 @@ class MpiSpec:
             ),
             "tuned, ftco, or a section of operation: algorithm",
         ),
-        "Algorithm of each collective. tuned: by size, as in Open MPI's tuned module; ftco: survives failures. A "
-        "section selects by communicator size: allreduce: {1: tuned, 64: ftco} uses ftco from 64 ranks on.",
+        "Algorithm of each collective. tuned: selected by size, as in Open MPI's tuned module; ftco: survives "
+        "failures. A section selects by communicator size: allreduce: {1: tuned, 64: ftco} uses ftco on 64 ranks or "
+        "more.",
         default=dict,
         shown="tuned",
     )
@@ -268,7 +271,8 @@ class MpiSpec:
     )
     library_version: str = option(
         kinds.TEXT,
-        "Result of MPI.Get_library_version(), for programs that accept only certain libraries. It has no other effect.",
+        "Result of MPI.Get_library_version(), for programs that accept only certain libraries. This key has no other "
+        "effect.",
         default="",
         shown="a description of xsim_py",
     )
@@ -277,8 +281,9 @@ class MpiSpec:
     ftco: FtcoSpec = option(Section(FtcoSpec), "Collectives that survive failures.", default=FtcoSpec)
     resilience: ResilienceSpec | None = option(
         Section(ResilienceSpec),
-        "A layer that lets unmodified programs survive failures. In its keys, skip: a call that needs a failed "
-        "rank does nothing; stop: its caller gets SIGINT; raise: it raises MPI_ERR_PROC_FAILED.",
+        "A layer that lets unmodified programs survive failures. The keys from broadcast to get set the effect of a "
+        "call that needs a failed rank. skip: the call does nothing; stop: the caller receives SIGINT; raise: the "
+        "call raises MPI_ERR_PROC_FAILED.",
         shown="none",
     )
 
@@ -291,10 +296,10 @@ class SpeedSpec:
         kinds.POSITIVE, "Relative speed; the speeds of several entries multiply.", default=1.0, required=True
     )
     ranks: tuple[tuple[int, int], ...] | None = option(
-        kinds.NUMBERS, "Ranks to which the entry applies.", shown="all of the nodes"
+        kinds.NUMBERS, "Ranks to which the entry applies.", shown="all ranks of the nodes"
     )
     nodes: tuple[tuple[int, int], ...] | None = option(
-        kinds.NUMBERS, "Nodes to which the entry applies.", shown="all of the ranks"
+        kinds.NUMBERS, "Nodes to which the entry applies.", shown="all nodes of the ranks"
     )
 
 
@@ -304,24 +309,24 @@ class ComputeSpec:
 
     mode: str = option(
         choice("none", "measured"),
-        "none: no cost; measured: CPU time on the host (not reproducible).",
+        "Cost of computation. none: no virtual time; measured: the CPU time on the host (not reproducible).",
         default="none",
     )
     times: Path | None = option(
         kinds.FILE,
-        "Times of compute intervals, from `--compute record=FILE`; relative to this file.",
+        "File with the times of compute intervals, recorded by `--compute record=FILE`; its path is relative to this "
+        "file.",
         shown="none",
     )
     speed: float = option(
         kinds.POSITIVE,
-        "Speed of all computation, relative to the processor on which its times were measured or for which they were "
-        "declared.",
+        "Speed of all computation, relative to the processor for which the compute times were measured or declared.",
         default=1.0,
         shown="1",
     )
     speeds: tuple[SpeedSpec, ...] | None = option(
         ListOf(Section(SpeedSpec), "a list such as [{nodes: 0-3, speed: 0.5}]", least=0),
-        "Ranks and nodes with a different speed, by which compute.speed is multiplied.",
+        "Ranks and nodes with different speeds, which are factors of compute.speed.",
         shown="none",
     )
     flops: float | None = option(
@@ -349,7 +354,7 @@ class ProcessSpec:
 
     private: tuple[str, ...] = option(
         _PACKAGES,
-        "Installed packages of which each rank has its own modules, in addition to those that import mpi4py; "
+        "Installed packages of which each rank has its own modules, in addition to packages that import mpi4py; "
         "all-imported: all pure Python packages.",
         default=(),
         shown="none",
@@ -390,7 +395,7 @@ class DrawSpec:
     mtbf_ps: int = option(kinds.TIME, "Mean time between failures of one component.", default=1, required=True)
     shape: float | None = option(
         kinds.POSITIVE,
-        "Shape of a Weibull distribution, from 0.1 to 100; below 1 failures come in bursts (HPC systems: 0.7 to 0.8).",
+        "Shape of a Weibull distribution, from 0.1 to 100; below 1, failures come in bursts (HPC systems: 0.7 to 0.8).",
     )
 
 
@@ -398,7 +403,7 @@ class DrawSpec:
 class FlipSpec:
     """One entry of ``failures.flips``: an unreported bit flip in a rank's data (a soft error)."""
 
-    rank: int = option(integer(0, _MOST), "Owner of the data.", default=0, required=True)
+    rank: int = option(integer(0, _MOST), "Rank that owns the data.", default=0, required=True)
     at_ps: int = option(kinds.TIME, "Virtual time, by that rank's own clock.", default=0, required=True)
     target: str = option(
         choice("message", "array"),
@@ -407,12 +412,12 @@ class FlipSpec:
         default="message",
     )
     array: str | None = option(
-        kinds.NAME, "Name of the exposed array.", shown="one of the arrays exposed by then, drawn from the seed"
+        kinds.NAME, "Name of the exposed array.", shown="an array exposed by that time, determined by the seed"
     )
     bit: int | None = option(
         integer(0, 2**53),
         "Position: bit % 8 in byte bit // 8. Messages and arrays that are too short are skipped.",
-        shown="drawn from the seed",
+        shown="determined by the seed",
     )
 
 
@@ -437,15 +442,15 @@ class FailuresSpec:
 
     at: tuple[str, ...] = option(
         ListOf(kinds.TEXT, "a list such as [rank=5@1.2ms, node=3@10ms, rank=3 before its 2nd Allreduce]", least=0),
-        "Single failures: a rank, a node or another component at a virtual time, or a rank before, some time into or "
-        "after its n-th call of a function (call: of any function).",
+        "Single failures: of a rank, a node or another component at a virtual time, or of a rank before, some time "
+        "into or after its n-th call of a function (call: any function).",
         default=(),
         shown="none",
     )
     trace: Path | None = option(
         kinds.FILE,
-        "CSV of failures with a header: time, then rank, node or another component, and optionally cause; relative "
-        "to this file.",
+        "CSV file of failures with a header: time, then rank, node or another component, and optionally cause; its "
+        "path is relative to this file.",
     )
     draws: tuple[DrawSpec, ...] = option(
         ListOf(Section(DrawSpec), "a list such as [{per: node, mtbf: 6.7h}]", least=0),
@@ -457,7 +462,8 @@ class FailuresSpec:
         ListOf(
             Section(ComponentSpec), "a list such as [{name: cabinet, nodes: 96}, {name: socket, cores: 8}]", least=0
         ),
-        "Components between the machine and a rank, in addition to nodes; each must consist of whole smaller units.",
+        "Components between the machine and a rank, in addition to nodes; each must consist of whole smaller "
+        "components.",
         default=(),
         shown="none",
     )
@@ -504,7 +510,7 @@ class StorageSpec:
     path: tuple[str, ...] | None = option(
         ListOf(kinds.TEXT, "a list of directories such as [/scratch, out]"),
         "Directories on this file system, relative to the directory in which the run starts.",
-        shown="all except those of Python and of devices",
+        shown="all directories except those of Python and of devices",
     )
 
 
@@ -519,7 +525,10 @@ class SpawnSpec:
         shown="200ms",
     )
     startup_per_process_ps: int = option(
-        kinds.COST, "Additional time per process; all begin at the same time.", default=40 * 10**9, shown="40ms"
+        kinds.COST,
+        "Additional time per process; all processes begin at the same time.",
+        default=40 * 10**9,
+        shown="40ms",
     )
     universe: int | None = option(
         integer(1, _MOST),
@@ -532,25 +541,25 @@ class SpawnSpec:
 class MachineSpec(Described):
     """A complete, validated machine description."""
 
-    name: str = option(kinds.LINE, "A short name.", default="", shown="the file's name")
-    description: str = option(kinds.TEXT, "One line about the machine.", default="")
+    name: str = option(kinds.LINE, "Short name.", default="", shown="the file's name")
+    description: str = option(kinds.TEXT, "One-line description.", default="")
     source: str = option(kinds.TEXT, "Source of the parameters.", default="")
     machine: NodesSpec = option(Section(NodesSpec), "Nodes and cores.", default=NodesSpec)
     topology: TopologySpec = option(Section(TopologySpec), "Connections between the nodes.", default=TopologySpec)
-    network: NetworkSpec | None = option(Section(NetworkSpec), "Costs between two nodes.")
+    network: NetworkSpec | None = option(Section(NetworkSpec), "Message costs between two nodes.")
     same_node: LayerSpec | None = option(
-        Section(LayerSpec), "Costs between two ranks of one node.", shown="those of neighbouring nodes"
+        Section(LayerSpec), "Message costs between two ranks of one node.", shown="the costs between neighbouring nodes"
     )
     layers: tuple[PlacedLayerSpec, ...] | None = option(
         ListOf(Section(PlacedLayerSpec), "a list such as [{name: socket, cores: 24, latency: 300ns}]", least=0),
-        "Costs between ranks of one core, socket, cabinet or other unit: a message has the costs of the smallest "
-        "unit that contains both ranks.",
+        "Message costs between ranks of one core, socket, cabinet or other unit. A message has the costs of the "
+        "smallest unit that contains both ranks.",
         shown="none",
     )
     nic: NicSpec | None = option(Section(NicSpec), "NICs shared by the ranks of a node.", shown="one per rank")
     memory: MemorySpec | None = option(
         Section(MemorySpec),
-        "Memory of a socket (or node), shared by the messages between its ranks.",
+        "Memory of a socket or node, shared by the messages between its ranks.",
         shown="unlimited",
     )
     mpi: MpiSpec = option(Section(MpiSpec), "The simulated MPI library.", default=MpiSpec)

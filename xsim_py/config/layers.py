@@ -19,7 +19,7 @@ from xsim_py.units import round_half_up
 
 def _own(kind: kinds.Kind, *, key: str = "") -> Any:
     """Return the field of a segment that defaults to the section's value."""
-    return option(kind, "As in the section, for these sizes.", shown="the section's", key=key)
+    return option(kind, "As in the section, but only for messages of this segment.", shown="the section's", key=key)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class LayerSpec:
         "Time from the end of the injection to the arrival, without hops. Required unless a segment begins at 0B "
         "or times is set.",
         default=0,
-        shown="that of the segment from 0B",
+        shown="that of the segment that begins at 0B",
     )
     ps_per_byte: Fraction = option(
         kinds.BANDWIDTH,
@@ -90,7 +90,7 @@ class LayerSpec:
     gap_ps: int = option(kinds.COST, "Minimum time between messages of a rank (LogP's g).", default=0, shown="0s")
     eager_threshold_bytes: int | None = option(
         kinds.SIZE_OR_UNLIMITED,
-        "Largest eager message; the send of a larger message waits for the matching receive (rendezvous).",
+        "Size of the largest eager message; the send of a larger message waits for the matching receive (rendezvous).",
         shown="unlimited",
     )
     header_bytes: int | None = option(kinds.SIZE, "Bytes on the wire per message in addition to its data.", shown="0B")
@@ -102,13 +102,13 @@ class LayerSpec:
     )
     segments: tuple[SegmentSpec, ...] | None = option(
         ListOf(Section(SegmentSpec), "a list of {from: 8KiB, latency: 2us, bandwidth: 5GB/s}"),
-        "Different parameters for messages from a given size on, in ascending order of size.",
+        "Parameters for messages of a given size or larger, in ascending order of size.",
         shown="none",
     )
     times: Path | None = option(
         kinds.FILE,
-        "Measured one-way times by size, instead of a bandwidth: a CSV file with columns bytes and seconds (or "
-        "median_s); relative to this file.",
+        "CSV file of measured one-way times by size, instead of bandwidth, with the columns bytes and seconds (or "
+        "median_s); its path is relative to this file.",
         shown="none",
     )
     scale: ScaleSpec | None = option(
@@ -148,8 +148,8 @@ class PlacedLayerSpec(LayerSpec):
     name: str = option(kinds.NAME, "Name, such as core, socket or cabinet.", default="", required=True)
     cores: int | None = option(
         integer(1, 2**31 - 1),
-        "Number of consecutive cores of a node per unit.",
-        shown="for a socket, its share of the cores of a node",
+        "Number of consecutive cores per unit, for a unit within a node.",
+        shown="for a socket, cores_per_node divided by sockets_per_node",
     )
     nodes: int | None = option(
         integer(1, 2**31 - 1), "Number of consecutive nodes per unit, for a unit larger than a node."
@@ -161,10 +161,10 @@ class NicSpec:
     """Section ``nic``: the network interfaces of a node, shared by its ranks."""
 
     ps_per_byte: Fraction | None = option(
-        kinds.BANDWIDTH, "Bandwidth of each NIC, per direction.", shown="that of network", key="bandwidth"
+        kinds.BANDWIDTH, "Bandwidth of each NIC, per direction.", shown="network.bandwidth", key="bandwidth"
     )
     latency_ps: int = option(
-        kinds.COST, "Latency added by each of the two NICs that a message passes.", default=0, shown="0s"
+        kinds.COST, "Latency added by each of the two NICs on the route of a message.", default=0, shown="0s"
     )
     message_ps: int = option(
         kinds.MESSAGE_RATE,
@@ -180,8 +180,8 @@ class NicSpec:
     )
     both_ways: float = option(
         up_to(1),
-        "Average fraction of its bandwidth that a full-duplex NIC has in each direction while both directions are "
-        "busy, 0.5 to 1.",
+        "Average fraction of the bandwidth that a full-duplex NIC provides in each direction while both directions "
+        "are busy, from 0.5 to 1.",
         default=1.0,
         shown="1",
     )
@@ -213,7 +213,8 @@ class NoiseSpec:
     )
     nodes: float | None = option(
         up_to(1000),
-        "Median relative addition to latency and transfer time of all messages of a node; drawn once per node.",
+        "Median addition to the latency and transfer time of all messages of a node, as a fraction of these times; "
+        "drawn once per node.",
         shown="none",
     )
     sigma: float = option(up_to(10), "Standard deviation of the logarithm of the addition.", default=0.5, shown="0.5")
@@ -251,7 +252,7 @@ class ComputeNoiseSpec:
 class NetworkSpec(LayerSpec):
     """Section ``network``: message costs between two nodes."""
 
-    per_hop_ps: int = option(kinds.COST, "Additional latency of each hop.", default=0, shown="0s")
+    per_hop_ps: int = option(kinds.COST, "Additional latency per hop.", default=0, shown="0s")
     model: str = option(
         choice("loggp"),
         "Cost model; loggp: constant overheads, gap, bandwidth and latency.",

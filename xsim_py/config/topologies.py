@@ -75,9 +75,9 @@ class LinkSpec:
     """One entry of ``topology.links``: the parameters of one layer of links."""
 
     ps_per_byte: Fraction | None = option(
-        kinds.BANDWIDTH, "Bandwidth of a link, per direction.", shown="that of network", key="bandwidth"
+        kinds.BANDWIDTH, "Bandwidth of a link, per direction.", shown="network.bandwidth", key="bandwidth"
     )
-    latency_ps: int | None = option(kinds.COST, "Latency added by a link.", shown="network.per_hop; within a switch 0s")
+    latency_ps: int | None = option(kinds.COST, "Latency added by a link.", shown="network.per_hop; 0s within a switch")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +89,7 @@ class EdgeSpec:
     )
     parallel: int = option(integer(1, 2**16), "Number of parallel links.", default=1, shown="1")
     ps_per_byte: Fraction | None = option(
-        kinds.BANDWIDTH, "Bandwidth of each link, per direction.", shown="that of network", key="bandwidth"
+        kinds.BANDWIDTH, "Bandwidth of each link, per direction.", shown="network.bandwidth", key="bandwidth"
     )
     latency_ps: int | None = option(kinds.COST, "Latency added by the link.", shown="network.per_hop")
 
@@ -109,8 +109,8 @@ class TopologySpec:
     )
     dims: tuple[int, ...] | None = option(
         ListOf(integer(1, _MOST), "the lengths of one to six dimensions, such as [8, 8, 8]", least=1, most=6),
-        "Lengths of the torus in x, y, z, w, v, u; node 1 is the neighbour of node 0 in x. "
-        "Required for a HyperX: its routers per dimension.",
+        "Lengths of the torus in x, y, z, w, v and u; node 1 is the neighbour of node 0 in x. For a HyperX "
+        "(required): routers per dimension.",
         shown="the smallest 3-D torus that holds the ranks and is at most twice as long as wide",
     )
     twist: str | tuple[TwistSpec, ...] = option(
@@ -119,42 +119,45 @@ class TopologySpec:
             ListOf(Section(TwistSpec), "a list of {wrap: y, shift: x, by: 4}"),
             "none, half, or a list of {wrap: y, shift: x, by: 4}",
         ),
-        "Twist of the torus. half: wrapping around in any other dimension shifts the position in x by half the length "
-        "of x. This gives the rectangular twisted torus (2a x a) and the prismatic doubly twisted torus (2a x a x a).",
+        "Twist of the torus. half: wrapping around in any dimension except x shifts the position in x by half the "
+        "length of x, as in the rectangular twisted torus (2a x a) and the prismatic doubly twisted torus (2a x a x "
+        "a).",
         default="none",
     )
     ties: str | None = option(
         choice("up", "simgrid"),
-        "Choice between two equally long routes around a ring. up: in ascending direction; simgrid: by SimGrid's rule.",
+        "Choice between two equally long routes around a ring. up: the ascending direction; simgrid: SimGrid's rule.",
         shown="up",
     )
     leaves: int | None = option(
-        integer(1, _MOST), "Leaf switches of a fat tree of two levels.", shown="as many as the ranks need"
+        integer(1, _MOST), "Number of leaf switches of a two-level fat tree.", shown="as many as the ranks need"
     )
     nodes_per_leaf: int | None = option(
-        integer(1, _MOST), "Nodes on each leaf of a fat tree of two levels; consecutive nodes are on one leaf."
+        integer(1, _MOST), "Nodes per leaf switch of a two-level fat tree; consecutive nodes share a leaf switch."
     )
     spines: int | None = option(
         integer(1, _MOST),
-        "Switches above the leaves, each linked to every leaf. A message to node n crosses spine n modulo spines.",
+        "Number of switches above the leaf switches, each linked to every leaf switch. A message to node n crosses "
+        "spine n modulo spines.",
         shown="nodes_per_leaf",
     )
     shape: str | None = option(
         kinds.TEXT,
-        "The whole fat tree in one text, as levels; children; parents; cables, such as 3; 4,4,4; 1,4,2; 1,1,1. Or the "
-        "whole cascade, as groups,links; chassis,links; blades,links; nodes, such as 4,1;2,1;4,1;2.",
+        "The whole fat tree in one text (levels; children; parents; parallel links), such as 3; 4,4,4; 1,4,2; 1,1,1. "
+        "Or the whole cascade (groups,links; chassis,links; blades,links; nodes), such as 4,1;2,1;4,1;2.",
     )
     children: tuple[int, ...] | None = option(
         _COUNTS,
-        "Children per switch of a fat tree, one number per level from the bottom; the first is the number of "
-        "nodes per leaf.",
+        "Children per switch of a fat tree, one number per level from the bottom; the first number is the nodes per "
+        "leaf switch.",
     )
     parents: tuple[int, ...] | None = option(
-        _COUNTS, "Parents per node of a fat tree, then per switch of each level except the top."
+        _COUNTS, "Parents per node of a fat tree, then parents per switch of each level except the top."
     )
     parallel: tuple[int, ...] | None = option(
         _COUNTS,
-        "Parallel links: between child and parent of a fat tree, by level, or along each dimension of a HyperX.",
+        "Number of parallel links: between a child and a parent of a fat tree, per level, or between two routers of a "
+        "HyperX, per dimension.",
         shown="1 everywhere",
     )
     arity: int | None = option(
@@ -167,17 +170,17 @@ class TopologySpec:
         "Ports per switch of a fat tree: half of them lead upwards; at the top, all lead downwards.",
     )
     levels: int | None = option(
-        integer(1, 8), "Levels of switches of a fat tree with arity or radix.", shown="as many as the ranks need"
+        integer(1, 8), "Number of switch levels of a fat tree with arity or radix.", shown="as many as the ranks need"
     )
     taper: float | None = option(
         kinds.POSITIVE,
-        "Factor by which the number of switches at the top of a fat tree is reduced, relative to full bandwidth.",
+        "Factor by which the number of top-level switches of a fat tree is reduced, relative to full bandwidth.",
         shown="1",
     )
     cables: str | None = option(
         choice("destination", "source"),
-        "Choice between parallel links: by the destination node of a message, or by its source node (in a fat tree, "
-        "only on the way down: SimGrid's rule).",
+        "Choice between parallel links. destination: by the destination node of a message; source: by its source node "
+        "(in a fat tree, only for downward links, as in SimGrid).",
         shown="destination",
     )
     hosts_per_router: int | None = option(
@@ -194,7 +197,7 @@ class TopologySpec:
         shown="hosts_per_router",
     )
     groups: int | None = option(
-        integer(1, _MOST), "Groups of a dragonfly or cascade.", shown="dragonfly: the number that the links reach"
+        integer(1, _MOST), "Groups of a dragonfly or cascade.", shown="dragonfly: the maximum that the links allow"
     )
     links_between_groups: int | None = option(
         integer(1, 2**16),
@@ -219,8 +222,8 @@ class TopologySpec:
     routing: str | None = option(
         choice(*dict.fromkeys(word for words in ROUTINGS.values() for word in words)),
         "Routes of messages. dimension_order: along one dimension after another; dmodk: up the tree by the "
-        "destination's number (D-mod-k); minimal: shortest; valiant: over a random group or router; ecmp: a random "
-        "shortest route. Random routes are determined by the seed, one for each pair of nodes.",
+        "destination's number (D-mod-k); minimal: shortest; valiant: through a random group or router; ecmp: a random "
+        "shortest route. The seed determines one random route for each pair of nodes.",
         shown="dmodk on a fat tree, dimension_order on a torus and a HyperX, minimal elsewhere",
     )
     duplex: str | None = option(
@@ -230,12 +233,13 @@ class TopologySpec:
     )
     links: Mapping[str, LinkSpec] | None = option(
         SectionsOf(_LAYERS, Section(LinkSpec), "a section such as {host: {bandwidth: 10GB/s, latency: 100ns}}"),
-        "Bandwidth and latency by layer of links. every: all layers without an entry; backbone: adds to a switch a "
-        "backbone that all messages share.",
+        "Bandwidth and latency per layer of links. every: all layers without a separate entry; backbone: an "
+        "additional link in a switch, shared by all messages.",
         shown="none",
     )
     file: Path | None = option(
-        kinds.FILE, "The graph: GraphML, or a text file with one edge (two names) per line; relative to this file."
+        kinds.FILE,
+        "File of the graph: GraphML, or text with one edge (two names) per line; its path is relative to this file.",
     )
     edges: tuple[tuple[str, str] | EdgeSpec, ...] | None = option(
         ListOf(
@@ -246,11 +250,11 @@ class TopologySpec:
             ),
             "a list of edges such as [[a, b], [b, c]]",
         ),
-        "The graph, instead of a file.",
+        "Edges of the graph, instead of a file.",
     )
     hosts: str = option(
         kinds.TEXT,
-        "Pattern, such as n*, for the names of the vertices that are nodes; all others are only switches. Nodes are "
+        "Pattern for the names of the vertices that are nodes, such as n*; all other vertices are switches. Nodes are "
         "numbered in the natural order of their names (n2 before n10).",
         default="*",
     )

@@ -120,7 +120,7 @@ class PlotSpec:
     series: tuple[str, ...] | None = option(
         _COLUMNS,
         "Variables with one line per value: the first sets the colour of a line, the others set its marker.",
-        shown="all variables except those of the x axis and of panels",
+        shown="all variables except those of the x axis and the panels",
     )
     panels: str | None = option(
         _COLUMN, "Variable with one panel per value, with common axes and colours.", shown="one panel"
@@ -130,8 +130,8 @@ class PlotSpec:
     )
     show: str = option(
         choice("value", "speedup", "efficiency", "weak efficiency"),
-        "What to plot: the value, or the speed-up or efficiency that follows from it (a time), relative to the "
-        "smallest rank count of each line.",
+        "What to plot: the value, or, if the value is a time, the speed-up or efficiency relative to the smallest "
+        "rank count of each line.",
         default="value",
     )
     x_scale: str = option(_SCALES, "Scale of the x axis.", default="linear")
@@ -144,16 +144,16 @@ class PlotSpec:
 class FigureSpec:
     """Section ``figure``: size, text and legend of all plots; ``--view`` has precedence."""
 
-    columns: int | None = option(integer(1, 2), "Width in columns of a journal, with text of 8 points.", shown="none")
+    columns: int | None = option(integer(1, 2), "Width in journal columns, with text of 8 points.", shown="none")
     width: float | None = option(_WIDTH, "Width in inches.", shown="7.2")
     size: tuple[float, float] | None = option(_SIZE, "Width and height in inches, as in 7x3.5.", shown="7.2x4.6")
-    font: str | None = option(TEXT, "A font, or serif, sans-serif or monospace.", shown="sans-serif")
+    font: str | None = option(TEXT, "Name of a font, or serif, sans-serif or monospace.", shown="sans-serif")
     font_size: float | None = option(_POINTS, "Text size in points.", shown="10; 8 with columns")
     legend: str = option(
         choice("below", "right", "none"),
         "Position of the legend.",
         default="",
-        shown="right if there is room, else below",
+        shown="right if there is room, otherwise below",
     )
 
     def look(self) -> Look:
@@ -185,7 +185,7 @@ class PublishedSpec:
 
     file: str = option(
         TEXT,
-        "A CSV file next to the study. It has columns of the study's variables, and the published means of each "
+        "CSV file next to the study, with columns of the study's variables and of the published means of each "
         "combination.",
         default="",
         required=True,
@@ -198,19 +198,19 @@ class StudySpec(Described):
     """A validated study."""
 
     name: str = option(
-        TEXT, "A short name, which is also the name of the results directory.", default="", shown="the file's name"
+        TEXT, "Short name; the default results directory is NAME-results.", default="", shown="the file's name"
     )
-    description: str = option(TEXT, "One line about the study.", default="")
+    description: str = option(TEXT, "One-line description.", default="")
     source: str = option(TEXT, "Source of the experiment.", default="")
     command: str | None = option(
         choice(*COMMANDS),
-        "A different xsim command instead of a program on a machine: ftco, the formal model of FTCO, or "
-        "compare-recovery, a program under one recovery scheme.",
-        shown="run, a program",
+        "The xsim command to run instead of a program on a machine. ftco: the formal model of FTCO; compare-recovery: "
+        "a program under one recovery scheme.",
+        shown="run: a program",
     )
     command_options: Mapping[str, Given] = option(
         Named(Templated(ANY), "options of the command such as {nodes: 1024, tree: 'knomial:auto'}"),
-        "Options of that command, by their names on the command line; each may be swept over or be a template.",
+        "Options of the command, by their names on the command line; each may be a variable of sweep or a template.",
         default=dict,
         key="options",
     )
@@ -224,18 +224,22 @@ class StudySpec(Described):
     ranks: Given | None = option(Templated(integer(1, _MOST)), "Number of virtual ranks.")
     machine: Given | None = option(Templated(TEXT), "A preset, or a YAML file next to the study.", shown="gige")
     overrides: Mapping[str, Given] = option(
-        Named(MachineEntry(), "keys of the machine such as {network.latency: 5us}"),
-        "Keys of the machine to change, by dotted path.",
+        Named(MachineEntry(), "machine keys such as {network.latency: 5us}"),
+        "Machine keys to change, by dotted path.",
         default=dict,
         key="set",
     )
     seed: Given | None = option(
-        Templated(integer(0, 2**63 - 1)), "Seed of the first repetition; each further repetition adds 1.", shown="0"
+        Templated(integer(0, 2**63 - 1)),
+        "Seed of the first repetition; the seed of each further repetition is one higher.",
+        shown="0",
     )
     shards: Given | None = option(Templated(integer(1, _MOST)), "Number of shards of a run.", shown="1")
     isolation: Given | None = option(Templated(ISOLATION), "Isolation of the ranks.", shown="greenlets")
     compute: Given | None = option(
-        Templated(COMPUTE), "Cost of computation in virtual time, as for xsim run.", shown="that of the machine"
+        Templated(COMPUTE),
+        "Cost of computation in virtual time, as with --compute of xsim run.",
+        shown="that of the machine",
     )
     fail: Given | None = option(
         TemplatedList(TEXT, "a list of failures such as ['rank=5@1.2ms']"),
@@ -247,11 +251,11 @@ class StudySpec(Described):
     restart: Given | None = option(Templated(TEXT), "Restart of an aborted job: on-abort[,max=N,delay=TIME].")
     private: Given | None = option(
         TemplatedList(kinds.PACKAGE, "a list of packages such as [pyomo]"),
-        "Packages of which each rank has its own modules, as for xsim run.",
+        "Packages of which each rank has its own modules, as with --private of xsim run.",
     )
     share: Given | None = option(
         TemplatedList(kinds.PACKAGE, "a list of packages such as [pyomo]"),
-        "Packages shared by all ranks, as for xsim run.",
+        "Packages shared by all ranks, as with --share of xsim run.",
     )
     wall_limit_ps: Given | None = option(Templated(kinds.TIME), "Wall-clock limit of a run.", shown="no limit")
     sweep: Mapping[str, tuple[Swept, ...]] = option(
@@ -263,8 +267,9 @@ class StudySpec(Described):
     )
     cases: tuple[Swept, ...] = option(
         ListOf(Together(), "a list of cases such as [{program: apps/ring.py, args: [--rounds, 2], label: ring}]"),
-        "Cases: each sets several values that belong together, and each is combined with all values of the other "
-        "variables. A case may have set, label (its text in the column case), and all names that sweep may have.",
+        "Cases, each of which sets several values that belong together. Each case is combined with all values of the "
+        "other variables. The names in a case are set, label (its text in the column case), and all names that sweep "
+        "accepts.",
         default=(),
     )
     zipped: Mapping[str, tuple[Swept, ...]] = option(
@@ -281,7 +286,8 @@ class StudySpec(Described):
     repetitions: int = option(integer(1, 10**6), "Runs per combination, each with a different seed.", default=1)
     run_in: str = option(
         choice("scratch", "study"),
-        "Working directory. scratch: an empty temporary directory per run; study: that of the study, for all runs.",
+        "Working directory. scratch: an empty temporary directory per run; study: the directory of the study, for all "
+        "runs.",
         default="scratch",
     )
     accept: AcceptSpec = option(Section(AcceptSpec), "Criteria of a successful run.", default=AcceptSpec)
@@ -295,7 +301,7 @@ class StudySpec(Described):
     )
     published: PublishedSpec | None = option(
         Section(PublishedSpec),
-        "Published means, to show in the table and in every plot of the same columns.",
+        "Published means, which are added to the table and to every plot of the same columns.",
         shown="none",
     )
     figure: FigureSpec = option(Section(FigureSpec), "Size, text and legend of plots.", default=FigureSpec)

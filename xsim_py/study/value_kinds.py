@@ -292,7 +292,7 @@ class Together:
         given = Named(_LOOSE, self.words).read(dataclasses.replace(entry, value=items), path, reading)
         others = {name: Swept("", value, f"{path}.{name}") for name, value in given.items()}
         if changes is not None:
-            kind = Named(MachineEntry(), "keys of the machine such as {network.latency: 5us}")
+            kind = Named(MachineEntry(), "machine keys such as {network.latency: 5us}")
             found = kind.read(changes, f"{path}.set", reading)
             for name, value in found.items() if found is not REFUSED else ():
                 here = f"{path}.set.{name}"
