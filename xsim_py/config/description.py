@@ -48,7 +48,7 @@ class NodesSpec:
         integer(1, _MOST), "Sockets per node, with equal numbers of cores.", shown="1"
     )
     nics_per_node: int | None = option(
-        integer(1, _MOST), "NICs per node, each for an equal number of cores; see nic.", shown="1"
+        integer(1, _MOST), "NICs per node, each shared by an equal number of cores; see nic.", shown="1"
     )
     placement: str = option(
         choice("block", "round_robin"),
@@ -326,7 +326,7 @@ class ComputeSpec:
     )
     speeds: tuple[SpeedSpec, ...] | None = option(
         ListOf(Section(SpeedSpec), "a list such as [{nodes: 0-3, speed: 0.5}]", least=0),
-        "Ranks and nodes with different speeds, which are factors of compute.speed.",
+        "Speeds of single ranks and nodes; each is multiplied by compute.speed.",
         shown="none",
     )
     flops: float | None = option(

@@ -185,7 +185,7 @@ class PublishedSpec:
 
     file: str = option(
         TEXT,
-        "CSV file next to the study, with columns of the study's variables and of the published means of each "
+        "CSV file next to the study, with columns for the study's variables and for the published means of each "
         "combination.",
         default="",
         required=True,
@@ -268,7 +268,7 @@ class StudySpec(Described):
     cases: tuple[Swept, ...] = option(
         ListOf(Together(), "a list of cases such as [{program: apps/ring.py, args: [--rounds, 2], label: ring}]"),
         "Cases, each of which sets several values that belong together. Each case is combined with all values of the "
-        "other variables. The names in a case are set, label (its text in the column case), and all names that sweep "
+        "other variables. A case may contain set, label (its text in the column case), and all names that sweep "
         "accepts.",
         default=(),
     )
