@@ -128,8 +128,9 @@ def _notes(rows: Sequence[Row], cannot: dict[str, str], ways: Sequence[str]) -> 
         yield f"* **{client.name}**: {client.about} {_versions(client, rows)}"
         for known in client.expected:
             if any(re.search(known.way, way) for way in ways):
-                ranks = known.ranks and f"on {', '.join(map(str, known.ranks))} ranks"
-                yield f"  * {' '.join(filter(None, (known.way, known.run, known.test, ranks)))}: {known.why}"
+                scope = " ".join(filter(None, (known.way, known.run, known.test)))
+                ranks = f" on {', '.join(map(str, known.ranks))} ranks" if known.ranks else ""
+                yield f"  * `{scope}`{ranks}: {known.why}."
     for name in cannot:
         yield f"* **{name}**: not all could be run where this table was made."
 

@@ -107,7 +107,7 @@ def is_property(node: ast.FunctionDef) -> bool:
 PARTLY = {
     "Win.Allocate_shared": "all ranks of a node must be simulated by the same real process",
     "Register_datarep": "a name without conversion functions is accepted; these functions are rejected, as in MPICH",
-    "Pcontrol": "levels up to 2 have no effect; a higher level declares this number of nanoseconds of compute time",
+    "Pcontrol": "levels up to 2 have no effect; a higher level declares a compute time of that number of nanoseconds",
     "Datatype.Pack_external": "`long double` is not converted on some processors",
     "Datatype.Unpack_external": "`long double` is not converted on some processors",
 }
@@ -151,22 +151,24 @@ def render(interface: Interface) -> str:
         "# The mpi4py interface",
         "",
         "This page lists all names of `mpi4py.MPI` with their status: *supported*, *limited* (with a limit in the",
-        "description) or *missing*. `python -m tests.mpi4py.api_table --write` generates it from the stub of mpi4py",
-        "4.1 (`MPI.pyi`) and the code of xsim_py. Tests check that names, signatures, defaults and types of constants",
-        "are those of mpi4py. [mpi4py's own tests](conformance.md) show that the calls work as with a real MPI.",
+        "description) or *missing*. Tests check that names, signatures, defaults and types of constants are those of",
+        "mpi4py. [mpi4py's own tests](conformance.md) show that the calls work as with a real MPI library.",
         "",
         "`mpi4py.util`, `mpi4py.futures` and `mpi4py.bench` are the original modules of mpi4py, except for",
         "`mpi4py.util.dtlib`, which is replaced. They run on the simulated `MPI`.",
         "",
+        "This page is generated from the stub of mpi4py 4.1 (`MPI.pyi`) and the code of xsim_py, by",
+        "`python -m tests.mpi4py.api_table --write`.",
+        "",
         "## Overview",
         "",
-        "| class | supported | limited | missing |",
+        "| class or group | supported | limited | missing |",
         "| --- | ---: | ---: | ---: |",
     ]
     for owner, table in tables.items():
         counts = Counter(row[1] for row in table)
         lines.append(f"| {title(owner)} | {counts['supported']} | {counts['limited']} | {counts['missing']} |")
-    lines.append(f"| constants and predefined objects | {len(public(interface.constants))} | 0 | 0 |")
+    lines.append(f"| Constants and predefined objects | {len(public(interface.constants))} | 0 | 0 |")
     for owner, table in tables.items():
         lines += ["", f"## {title(owner)}", "", "| name | status | description |", "| --- | --- | --- |"]
         lines += [f"| `{name}` | {known} | {text} |" for name, known, text in table]
