@@ -18,6 +18,9 @@ PACKAGE: Final = os.path.dirname(os.path.abspath(__file__)) + os.sep
 ALL_IMPORTED: Final = "all-imported"
 """Represents all packages of which each rank can have private modules."""
 
+CALLER: Final = 1
+"""For `sys._getframe`: the caller of a function, taken in the function itself."""
+
 _PACKAGES: Final = re.compile(r"[/\\](site|dist)-packages[/\\]")
 _NOT_OURS: Final = (
     "<frozen ",

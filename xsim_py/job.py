@@ -42,8 +42,7 @@ from xsim_py.mpi.ftco.shapes import ftco_shapes
 from xsim_py.mpi.settings import Settings
 from xsim_py.mpi.shard_result import ShardResult, collect, joined, release
 from xsim_py.mpi.transport.fabric import Fabric
-from xsim_py.mpi4py._install import PRIVATE, install_interface, measured_owners, unfinalized
-from xsim_py.mpi4py.call_spans import install_spans
+from xsim_py.mpi4py._install import PRIVATE, install_interface, unfinalized
 from xsim_py.network import make_network, make_noise
 from xsim_py.outcome import Attempt, assemble
 from xsim_py.parameters import COMPUTE, RECORD, RunParameters, way_of
@@ -71,6 +70,7 @@ if TYPE_CHECKING:
     from xsim_py.checks.monitor import Monitor
     from xsim_py.failure import CallSite, FailureModel, RestartPolicy, Schedule
     from xsim_py.isolation import Isolation
+    from xsim_py.mpi4py.failing_calls import FailingCalls
     from xsim_py.process.ranks.processor import Processor
     from xsim_py.process.ranks.stretches import Computed
     from xsim_py.report import Result
@@ -127,7 +127,7 @@ class Job:
         self.extra_failures: tuple[str, ...] = ()
         self.restart: RestartPolicy | None = None
         self.written: Mapping[tuple[int, str], str] = {}  # the given failures of this start
-        self.called: Callable[[], dict[str, str]] = dict  # the calls made instead of those
+        self.failing_calls: FailingCalls | None = None  # the failures among them that are at calls
         self.attempts: list[Attempt] = []  # the starts of the job so far, in the process of shard 0
         self.host: Isolation | None = None
         self.origin: Any = None  # from which a new interpreter builds the same job
@@ -217,7 +217,7 @@ class Job:
         self.extra_failures = tuple(failures)
         if failures or self.spec.failures != FailuresSpec():  # most runs have none, and must start quickly
             from xsim_py.failure import FailureModel
-            from xsim_py.mpi4py.call_hooks import known_calls
+            from xsim_py.mpi4py.door import known_calls
 
             self.failures = FailureModel(
                 self.spec,
@@ -323,21 +323,19 @@ class Job:
                 start_ps, injected = start
                 if self.host is not None:
                     self.host.begin()
-                with Patches() as calls:
-                    met = self._schedule(calls, start_ps, injected)
-                    work = partial(self._attempt, lookahead, met, background, start_ps)
-                    parts = self.transport.simulate(work, self.host)
+                met = self._schedule(start_ps, injected)
+                work = partial(self._attempt, lookahead, met, background, start_ps)
+                parts = self.transport.simulate(work, self.host)
                 start = self.transport.broadcast(self._ended(start, met, self.transport.gather(parts)))
         return self._result((time.process_time() - cpu_s, time.perf_counter() - wall_s))
 
-    def _schedule(self, calls: Patches, start_ps: int, injected: frozenset[CallSite]) -> Schedule | None:
+    def _schedule(self, start_ps: int, injected: frozenset[CallSite]) -> Schedule | None:
         """Return the failures from this start of the job on, by time and call, and other faults."""
         if self.failures is None:
             return None
-        from xsim_py.mpi4py.call_hooks import install_call_sites
-
         schedule = self.failures.schedule(start_ps, struck=injected)
-        self.called = install_call_sites(calls, schedule.sites, lambda _, cause: lifecycle.fail_here(cause))
+        if self.failing_calls is not None:
+            self.failing_calls.begin(schedule.sites)
         self.written = schedule.written
         return schedule
 
@@ -366,7 +364,9 @@ class Job:
                 note_lost(self.monitor)
             parts = [collect(*each) for each in zip(self.shards, repeat(self.program), self.fabrics, strict=False)]
             parts[0].shared = shared_state.findings(sum(len(self.blocks[each]) for each in numbers), self.control)
-            parts[0].computed, parts[0].called = self._computed(), self.called()
+            parts[0].computed = self._computed()
+            if self.failing_calls is not None:
+                parts[0].called = self.failing_calls.hints()
             pack(parts, self.apart_by)
             if self.profile is not None:
                 for part, shard in zip(parts, self.shards, strict=True):
@@ -570,21 +570,11 @@ class Job:
         patches.install(clock.PATCHED)
         dates.install(patches)
         randomness.install(patches, self.seed)
-        if self.traced:
-            install_spans(patches)
         if (memory_bytes := self.spec.machine.memory_per_node_bytes) is not None:
             from xsim_py.process.python import memory_limit  # most runs have no limit
 
             memory_limit.install(patches, memory_bytes, self.machine.node_of)
-        if self.monitor is not None:
-            from xsim_py.checks.calls import install
-
-            install(patches, self.monitor)
-        if self.compute != "none":
-            programs = self.program.programs
-            folders = [str(each.home) for each in programs if each.home is not None]
-            folders.append(str(self.program.start))
-            meter.install(patches, measured_owners(), folders=folders, **self.computing)
+        self._open_door(patches)
         launcher_variables.install(patches, NAMES, lambda rank: self.variables.of(rank))
         virtual_python.install(patches, alone=self.isolation == 1)
         if self.files is not None:
@@ -595,3 +585,33 @@ class Job:
         separate(patches, self.program.programs, self.spec.process, (*PRIVATE, *watchers.PRIVATE), beside_mpi)
         if self.isolation != 1 and self.program.is_watched:
             shared_state.install(patches, self.program.start)
+
+    def _open_door(self, patches: Patches) -> None:
+        """Let the calls of the program pass the door, if tools are to be notified: the first one is before the others.
+
+        A rank that fails at a call has computed until then, and a call at which it fails is neither checked nor traced.
+        """
+        fails_at_calls = self.failures is not None and self.failures.has_sites
+        if not (fails_at_calls or self.traced or self.monitor is not None or self.compute != "none"):
+            return
+        from xsim_py.mpi4py.call_spans import Spans  # most runs have no tools
+        from xsim_py.mpi4py.door import Tool, open_door
+        from xsim_py.mpi4py.failing_calls import FailingCalls
+        from xsim_py.mpi4py.metering import Metering
+
+        tools: list[Tool] = []
+        if self.compute != "none":
+            programs = self.program.programs
+            folders = [str(each.home) for each in programs if each.home is not None]
+            meter.install(patches, folders=[*folders, str(self.program.start)], **self.computing)
+            tools.append(Metering())
+        if fails_at_calls:
+            self.failing_calls = FailingCalls(lambda _, cause: lifecycle.fail_here(cause))
+            tools.append(self.failing_calls)
+        if self.monitor is not None:
+            from xsim_py.checks.calls import install
+
+            tools.append(install(patches, self.monitor))
+        if self.traced:
+            tools.append(Spans())
+        open_door(patches, tools)

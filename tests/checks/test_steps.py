@@ -1,5 +1,7 @@
 """What ranks have gone through while they ran is what can be gone through at all, and so is what is left at the end."""
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,6 +10,7 @@ from xsim_py.checks.records import MessageSide
 from xsim_py.checks.steps import Steps, replay_all
 
 RANKS = 3
+NO_FIBER: Any = None
 Call = tuple[int, tuple[int, ...], bool]
 """Who makes it, the messages that it is about, and whether it is blocking; the first rank that names one sends it."""
 
@@ -58,7 +61,7 @@ def test_steps_are_gone_through_as_far_as_sends_without_buffers_come(calls: list
     for rank, about, blocking in calls:
         made = []
         for message in about:
-            side = MpiCall(RankState(rank, ())).side(None, 0, 0, None, message not in sides)
+            side = MpiCall(NO_FIBER, RankState(rank, ())).side(None, 0, 0, None, message not in sides)
             if message in sides:
                 side.partner, sides[message].partner = sides[message], side
             sides[message] = side

@@ -143,7 +143,7 @@ def load_everything() -> None:
     import xsim_py.study.recovery
     import xsim_py.study.task
     from xsim_py.cli import main
-    from xsim_py.mpi4py.call_hooks import known_calls
+    from xsim_py.mpi4py.door import known_calls
     from xsim_py.report.chart import Chart, Series
 
     known_calls()

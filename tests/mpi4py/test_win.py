@@ -6,7 +6,7 @@ import pytest
 
 from tests.process.launch import launch
 from xsim_py.mpi4py import MPI
-from xsim_py.mpi4py.call_hooks import known_calls
+from xsim_py.mpi4py.door import known_calls
 
 
 def test_a_window_is_memory(tmp_path):

@@ -7,13 +7,10 @@ from itertools import product
 import pytest
 
 from tests.process.patch_table import KINDS, PAGE, REAL, RUNS, entries, page, recorded, split
-from xsim_py.mpi4py.call_hooks import known_calls
 from xsim_py.process.python.randomness import _of_numpy
 
 FACE = {*product(("xsim_py.mpi4py", "xsim_py.mpi4py.MPI"), ("name", "__package__", "__name__"))}
 """The package takes mpi4py's name, and its module that of MPI."""
-HANDLES = {"fromhandle", "py2f", "f2py", "toint", "fromint", "handle"}
-"""Methods that all objects of MPI have, whose time is measured too."""
 
 Names = set[tuple[str, str]]
 
@@ -40,11 +37,8 @@ def test_a_run_patches_only_what_stands_in_the_tables(way: str):
 
 
 @pytest.mark.parametrize("way", RUNS)
-def test_a_run_patches_nothing_of_the_simulator_but_calls_of_mpi_where_they_are_watched(way: str):
-    ours = of_simulator(patched()[way]) - FACE
-    assert bool(ours) == (way in ("measured", "traced", "failing"))
-    assert {place for place, _ in ours if not place.startswith(("mpi4py.MPI", "xsim_py.mpi4py."))} == set()
-    assert {name for _, name in ours} - known_calls() <= HANDLES
+def test_a_run_patches_nothing_of_the_simulator_itself(way: str):
+    assert of_simulator(patched()[way]) <= FACE
 
 
 def test_all_that_stands_in_the_tables_is_patched():

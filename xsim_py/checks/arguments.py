@@ -16,8 +16,7 @@ from .signatures import LIKE_BYTES, described, of_elements, same
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .monitor import Monitor, MpiCall
-    from .wrapping import After
+    from .monitor import After, Monitor, MpiCall
 
 BYTE = INSTANCES["BYTE"]
 

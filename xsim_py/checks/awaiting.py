@@ -7,19 +7,18 @@ builtins and functions of some standard modules are called. In doubt a loop is n
 from __future__ import annotations
 
 import ast
-import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache, wraps
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
-
-from xsim_py.code_origin import program_frame
 
 from .sources import cleared_on_change, instructions_of, key_of, nodes_of
 
 if TYPE_CHECKING:
     from types import CodeType
+
+    from xsim_py.mpi4py.door import Call
 
 TESTS = frozenset(("Test", "test", "Testall", "testall"))
 _HARMLESS = frozenset(("math", "numpy", "time"))
@@ -163,20 +162,13 @@ def _is_idle(loop: ast.While, tests: list[ast.Call], harmless: set[str]) -> bool
     return True
 
 
-def waiting(name: str, test: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a test of requests that waits inside such a loop.
-
-    The run then deadlocks instead of polling forever.
-    """
+def wait_instead(call: Call, test: Callable[..., Any]) -> Any:
+    """Wait for requests instead of testing inside such a loop: the run then deadlocks instead of polling forever."""
+    assert call.arguments is not None
+    if not is_awaiting(call.code, call.code.co_filename, call.at):
+        return test(*call.arguments)
+    name = call.name
     wait = name.lower().replace("test", "wait")
-    wait = wait if name.islower() else wait.capitalize()
-
-    @wraps(test)
-    def call(owner: Any, *args: Any, **kwargs: Any) -> Any:
-        frame = program_frame(sys._getframe(1))
-        if not is_awaiting(frame.f_code, frame.f_code.co_filename, frame.f_lasti):
-            return test(owner, *args, **kwargs)
-        found = getattr(owner, wait)(*args, **kwargs)
-        return (True, found) if name.islower() else True
-
-    return call
+    owner, *rest = call.arguments
+    found = getattr(owner, wait if name.islower() else wait.capitalize())(*rest)
+    return (True, found) if name.islower() else True

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
-import sys
 from collections.abc import Callable
-from functools import cache, partial, wraps
+from functools import cache, partial
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
@@ -14,20 +13,19 @@ from xsim_py.code_origin import PACKAGE, of_program
 from xsim_py.findings import CALL_ORDERING, EPOCH_LIFECYCLE, INVALID_PARAMETER, PARAMETER_MATCHING
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
-from xsim_py.mpi4py import MPI, misplaced_calls
-from xsim_py.mpi4py._install import measured_owners
+from xsim_py.mpi.transport.call_sites import frame_here
+from xsim_py.mpi4py import MPI
 from xsim_py.mpi4py.commhandle import CommHandle
 from xsim_py.mpi4py.datatype import Datatype
-from xsim_py.mpi4py.errhandling import BoundHandler
+from xsim_py.mpi4py.door import COMMUNICATING, LIFE, Call, Handlers, Method, Tool
 from xsim_py.mpi4py.file import File
 from xsim_py.mpi4py.handle import Handle
 from xsim_py.mpi4py.op import Op
 from xsim_py.mpi4py.probes import Message
 from xsim_py.mpi4py.request import Request
 from xsim_py.mpi4py.win import Win
-from xsim_py.process import lifecycle
-from xsim_py.process.output import tracebacks
 from xsim_py.process.ranks import current
+from xsim_py.process.ranks.observer import Observer
 
 from . import (
     arguments,
@@ -45,14 +43,14 @@ from . import (
     resources,
     rma,
 )
-from .monitor import Monitor, MpiCall, RankState
+from .monitor import Monitor, MpiCall, RankState, call_of
 from .steps import replay_all
-from .wrapping import Hooks, watched
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from types import TracebackType
 
+    from xsim_py.process.ranks.fiber import Fiber
     from xsim_py.process.ranks.patches import Patches
     from xsim_py.process.ranks.rank import Rank
 
@@ -120,13 +118,14 @@ _OF_REQUESTS: dict[str, Callable[..., Any]] = {
     "get_status_some": requests.status_some,
     **partitions.OF_REQUESTS,
 }
-_LIFE = ("Init", "Init_thread", "Finalize")
 _CHECKS_OF_FUNCTIONS: dict[str, Callable[..., Any]] = {"Free_mem": buffers.check_freed}
-_FUNCTIONS = (
-    *("Attach_buffer", "Close_port", "Compute_dims", "Detach_buffer", "Free_mem", "Lookup_name", "Unpublish_name"),
-    *_LIFE,
+_POLLS = frozenset(
+    {
+        *("Iprobe", "iprobe", "Improbe", "improbe", "Test", "test", "Testany", "testany", "Testall", "testall"),
+        *("Testsome", "testsome", "Get_status", "get_status", "Waitany", "waitany", "Waitsome", "waitsome"),
+    }
 )
-"""Functions of the module `MPI` that a program may call wrongly."""
+"""Calls whose result may depend on timing, so that the program may behave differently."""
 _LOOKUPS = frozenset(("Info.pop", "Info.popitem"))
 """Methods for which `KeyError` is a valid result, as for a dictionary."""
 _NO_PICKLE = (UnpicklingError, EOFError)
@@ -139,107 +138,137 @@ _MOST_STEPS = 10_000
 """A rank keeps at most this number of steps when it may be waiting for something that never begins."""
 
 
-def install(patches: Patches, monitor: Monitor) -> None:
-    """Notify a monitor of every MPI call of the program during the run."""
-    owners = set(measured_owners()) - {Handle}
-    for cls in resources.KINDS:
-        owners |= {base for base in cls.__mro__ if base.__module__.startswith(("mpi4py", "xsim_py.mpi4py"))}
-    owners -= {Handle}
-    patches.wrap_calls(
-        sorted(owners, key=lambda cls: cls.__qualname__),
-        lambda owner, name, function: watched(
-            monitor,
-            _family(owner),
-            name,
-            _synchronous(owner, name, function) if monitor.synchronous else function,
-            Hooks(_check_of(owner, name), _ended, _failed, _tidy),
-        ),
-    )
-    for name in _FUNCTIONS:
-        hooks = Hooks(_CHECKS_OF_FUNCTIONS.get(name), _ended, _failed, _tidy)
-        patches.set(MPI, name, watched(monitor, "MPI", name, getattr(MPI, name), hooks))
-    file_accesses.install(patches, monitor)
+class Checks(Tool, Observer):
+    """Notifies a monitor of every MPI call of the program, and of what the simulator observes outside of calls."""
+
+    def __init__(self, monitor: Monitor) -> None:
+        self.monitor = monitor
+
+    def new_call(self, fiber: Fiber, outer: MpiCall | None) -> MpiCall:
+        """Return the `MpiCall` of a thread."""
+        return self.monitor.new_call(fiber, outer)
+
+    def handlers(self, method: Method) -> Handlers:
+        """Return what to do about the calls of a method."""
+        monitor, (owner, name, _) = self.monitor, method
+        if owner is None:
+            return _handlers(monitor, name, _CHECKS_OF_FUNCTIONS.get(name))
+        found = _handlers(monitor, name, _check_of(owner, name))
+        if not monitor.synchronous:
+            return found
+        if name in awaiting.TESTS and issubclass(owner, Request):
+            return found._replace(instead=awaiting.wait_instead)
+        if name in _SYNCHRONOUS:
+            return found._replace(instead=_replaced_by(getattr(owner, _SYNCHRONOUS[name])))
+        return found
+
+    def completed(self, task: Any, operation: Any) -> None:
+        """Record the completion of a request."""
+        fiber = current.here()
+        call = call_of(fiber)
+        if call is not None:
+            requests.completed(self.monitor, call.rank, task, operation, call if call.is_open else None)
+        elif fiber is not None:
+            requests.completed(self.monitor, self.monitor.rank(fiber.rank.number), task, operation, None)
+
+    def handled(self, error: errors.Exception) -> None:
+        """Record an error passed to an error handler, which ends the job or lets the call return."""
+        call = call_of(current.here())
+        if call is not None and call.is_open and call.name != "Call_errhandler":
+            _refused(self.monitor, call, error)
+            self.monitor.refused.add(call)
+
+    def misplaced(self, when: str) -> None:
+        """Record a call before MPI_Init or after MPI_Finalize, which ends the job."""
+        number = current.running().rank.number
+        place = self.monitor.place_of(frame_here(), number)  # an attribute such as `comm.rank` is not a call
+        self.monitor.note(CALL_ORDERING, place, f"MPI is used {when}", number)
+
+    def accessing(self, file: Any) -> Callable[[Any, bool], None] | None:
+        """Return the function that takes the pieces of a file that the current call accesses."""
+        return file_accesses.accessing(self.monitor, call_of(current.here()), file)
+
+    def uncaught(self, error: BaseException) -> None:
+        """Record an uncaught exception."""
+        _uncaught(self.monitor, current.running().rank.number, error)
+
+    def unfinalized(self, rank: Rank) -> None:
+        """Record a rank that ends without ``MPI.Finalize``."""
+        last = next((call for call in self.monitor.calls() if call.rank.number == rank.number), None)
+        if last is not None:
+            text = "the rank exits without MPI.Finalize; this is its last call"
+            self.monitor.note(CALL_ORDERING, last.place, text, rank.number)
+
+
+def install(patches: Patches, monitor: Monitor) -> Checks:
+    """Return the tool that notifies a monitor of a run."""
     monitor.lines.begin()
     patches.at_end(monitor.lines.end)
     _collect_seldom(patches)
-    _see_handled_errors(patches, monitor)
-    _see_misplaced_calls(patches, monitor)
-    _see_uncaught_errors(patches, monitor)
-    completed, calls = Request._completed, monitor.calls
+    checks = Checks(monitor)
+    patches.put(vars(current), "observer", checks)
+    return checks
 
-    @wraps(completed)
-    def complete(handle: Request, status: Any) -> Any:
-        task = handle._task()
-        operation = task.operation
+
+def _replaced_by(function: Callable[..., Any]) -> Callable[[Call, Callable[..., Any]], Any]:
+    """Return the layer that calls another method with the same parameters."""
+
+    def instead(call: Call, real: Callable[..., Any]) -> Any:
+        assert call.arguments is not None
+        return function(*call.arguments)
+
+    return instead
+
+
+def _handlers(monitor: Monitor, name: str, check: Callable[..., Any] | None) -> Handlers:
+    """Return what a monitor does about the calls of a name."""
+    lines, accesses, doing, refused = monitor.lines, monitor.accesses, monitor.doing, monitor.refused
+    polls = name in _POLLS
+
+    # Hot path: every call of a program runs these.
+    def before(call: MpiCall) -> None:
+        state = call.rank
+        if state.buffers or state.exposed:
+            lines.pause()
+        call.place = call.code, call.at, doing.get(state.number, "")
+        call.after = None
+        if check is not None and call.arguments is not None:
+            try:
+                call.after = check(monitor, call, *call.arguments)
+            except TypeError as error:
+                if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                    raise
+                # The arguments fit no parameters: the method itself will say so.
+
+    def after(call: MpiCall, result: Any) -> None:
+        if polls:
+            monitor.polls = True
+        call.waits_for = call.sending = None
+        rest = call.after
+        if refused and call in refused:
+            refused.remove(call)
+            rest = None
+        if (rest is None or not rest(result)) and result is not None:
+            _ended(monitor, call, result)
+        state = call.rank
+        steps = state.steps
+        if steps.pending and not accesses:
+            steps.replay()
+            if len(steps.pending) > state.replay_limit:
+                _tidy(monitor, state)
+        if state.buffers or state.exposed:
+            lines.resume(call.frame, state)  # type: ignore[arg-type]
+
+    def failed(call: MpiCall, error: BaseException) -> None:
         try:
-            return completed(handle, status)
+            _failed(monitor, call, error)
         finally:
-            fiber = current.here()
-            call = calls.get(fiber)
-            if call is not None:
-                requests.completed(monitor, call.rank, task, operation, call if call.is_open else None)
-            elif fiber is not None:
-                requests.completed(monitor, monitor.rank(fiber.rank.number), task, operation, None)
+            call.waits_for = call.sending = None
+        state = call.rank
+        if isinstance(error, Exception) and (state.buffers or state.exposed):  # else the rank is ending
+            lines.resume(call.frame, state, raised=True)  # type: ignore[arg-type]
 
-    patches.set(Request, "_completed", complete)
-
-
-def _synchronous(owner: type, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method as it is without buffering, with loops over tests waiting."""
-    if name in awaiting.TESTS and issubclass(owner, Request):
-        return awaiting.waiting(name, function)
-    return getattr(owner, _SYNCHRONOUS[name]) if name in _SYNCHRONOUS else function
-
-
-def _see_handled_errors(patches: Patches, monitor: Monitor) -> None:
-    """Notify a monitor of errors passed to an error handler.
-
-    The handler ends the job or lets the call return.
-    """
-    act = BoundHandler.__call__
-
-    @wraps(act)
-    def handle(handler: BoundHandler, comm: Any, error: errors.Exception) -> bool:
-        call = monitor.calls.get(current.here())
-        if call is not None and call.is_open and call.name != "Call_errhandler":
-            _refused(monitor, call, error)
-            monitor.refused.add(call)
-        return act(handler, comm, error)
-
-    patches.set(BoundHandler, "__call__", handle)
-
-
-def _see_misplaced_calls(patches: Patches, monitor: Monitor) -> None:
-    """Notify a monitor of calls before MPI_Init or after MPI_Finalize, which end the job."""
-    refuse = misplaced_calls.abort_misplaced
-
-    def refuse_after_note(when: str) -> None:
-        number = current.running().rank.number
-        place = monitor.place_of(sys._getframe(1), number)  # an attribute such as `comm.rank` is not a call
-        monitor.note(CALL_ORDERING, place, f"MPI is used {when}", number)
-        refuse(when)
-
-    patches.set(misplaced_calls, "abort_misplaced", refuse_after_note)
-
-
-def _see_uncaught_errors(patches: Patches, monitor: Monitor) -> None:
-    """Notify a monitor of uncaught exceptions, and of ranks that end without ``MPI.Finalize``."""
-    announce = lifecycle.announce
-
-    def note_uncaught(error: BaseException) -> None:
-        _uncaught(monitor, current.running().rank.number, error)
-
-    @wraps(announce)
-    def announced(rank: Rank, time_ps: int, status: int, message: str, **named: Any) -> None:
-        if message == lifecycle.UNFINALIZED:
-            last = next((call for call in monitor.calls.values() if call.rank.number == rank.number), None)
-            if last is not None:
-                text = "the rank exits without MPI.Finalize; this is its last call"
-                monitor.note(CALL_ORDERING, last.place, text, rank.number)
-        announce(rank, time_ps, status, message, **named)
-
-    patches.set(tracebacks, "uncaught", note_uncaught)
-    patches.set(lifecycle, "announce", announced)
+    return Handlers(before, after, failed)
 
 
 def _uncaught(monitor: Monitor, rank: int, error: BaseException) -> None:
@@ -261,7 +290,7 @@ def _uncaught(monitor: Monitor, rank: int, error: BaseException) -> None:
     if place is None or monitor.has_noted(place, rank):
         return
     if isinstance(error, AttributeError) and isinstance(error.obj, Handle) and of_program(file):
-        owner = next((cls for cls in measured_owners() if error.name in vars(cls)), None)
+        owner = next((cls for cls in COMMUNICATING if error.name in vars(cls)), None)
         if owner is not None:
             kind = type(error.obj).__name__
             text = f"{kind}.{error.name}: a {kind}{'' if error.obj else ' that is null'} has no such method"
@@ -296,18 +325,6 @@ def _collect_seldom(patches: Patches) -> None:
 
 
 @cache
-def _family(owner: type) -> str:
-    """Return the class name that programs use for the methods of one of our classes."""
-    if issubclass(owner, CommHandle):
-        return "Comm"
-    if issubclass(owner, Handle) and not issubclass(owner, Request):
-        for cls in (*resources.KINDS, Message):
-            if issubclass(owner, cls) or issubclass(cls, owner):
-                return cls.__name__
-    return owner.__name__
-
-
-@cache
 def _check_of(owner: type, name: str) -> Callable[..., Any] | None:
     if issubclass(owner, Request):
         return _OF_REQUESTS.get(name)
@@ -326,14 +343,14 @@ def _check_of(owner: type, name: str) -> Callable[..., Any] | None:
     return None
 
 
-def _ended(monitor: Monitor, call: MpiCall, first: Any, result: Any) -> None:
+def _ended(monitor: Monitor, call: MpiCall, result: Any) -> None:
     """Record the objects that a call has created."""
     if type(result) in (int, bool):
         return
     if isinstance(result, Request):
         requests.of_request(monitor, call, result)
     elif isinstance(result, Handle):
-        if result is not first:  # `Datatype.Commit` returns its own handle
+        if call.arguments is None or result is not call.arguments[0]:  # `Datatype.Commit` returns its own handle
             resources.note_created(call, result)
     elif type(result) is tuple and result and isinstance(result[-1], Request):
         requests.of_request(monitor, call, result[-1])
@@ -410,7 +427,7 @@ def _refusal(monitor: Monitor, call: MpiCall, error: BaseException) -> tuple[str
 
 def _category_of(code: int, name: str) -> str:
     """Return the class of findings for an MPI error class; empty if it is not a usage error."""
-    if name in _LIFE:
+    if name in LIFE:
         return CALL_ORDERING
     if code in (c.ERR_TRUNCATE, c.ERR_NOT_SAME):
         return PARAMETER_MATCHING

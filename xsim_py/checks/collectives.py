@@ -31,8 +31,7 @@ from .signatures import Signature, described, of_buffer, of_elements, same
 from .significant import check_blocks, check_buffers, guards, receives, significant
 
 if TYPE_CHECKING:
-    from .monitor import Monitor, MpiCall
-    from .wrapping import After
+    from .monitor import After, Monitor, MpiCall
 
 SUM = INSTANCES["SUM"]
 _MOST_BLOCKS = 1024
@@ -441,14 +440,14 @@ def _follow_persistent(name: str, row: Collective) -> Callable[..., After | None
 
 def _create_group(monitor: Monitor, call: MpiCall, comm: Any, group: Any, tag: int = 0) -> None:
     """Record the group and tag of ``Create_group``, for a deadlock report."""
-    call.arguments = f"{_group(_members(comm, group)['group'])} and tag {tag}"
+    call.matching = f"{_group(_members(comm, group)['group'])} and tag {tag}"
 
 
 def _create_intercomm(
     monitor: Monitor, call: MpiCall, comm: Any, local_leader: int, peer_comm: Any, *args: Any, **named: Any
 ) -> None:
     """Check ``Create_intercomm``, which is a separate collective of each of the two groups."""
-    call.arguments = f"tag {args[1] if len(args) > 1 else named.get('tag', 0)}"
+    call.matching = f"tag {args[1] if len(args) > 1 else named.get('tag', 0)}"
     _follow("Create_intercomm", _leader)(monitor, call, comm, local_leader, peer_comm)
 
 

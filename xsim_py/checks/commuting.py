@@ -16,8 +16,7 @@ import numpy as np
 from xsim_py.findings import INVALID_PARAMETER
 
 if TYPE_CHECKING:
-    from .monitor import Monitor, MpiCall
-    from .wrapping import After
+    from .monitor import After, Monitor, MpiCall
 
 _MOST_TRIED = 3
 _MODULES = ("numpy", "math", "operator", "cmath")

@@ -7,7 +7,6 @@ which arguments are such expressions; comparing the two arrays shows whether one
 from __future__ import annotations
 
 import ast
-import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +47,7 @@ def into_copy(monitor: Monitor, call: MpiCall, buf: Any, position: int, name: st
 
 def _check(monitor: Monitor, call: MpiCall, buf: Any, names: Names) -> None:
     array = buf[0] if type(buf) in (list, tuple) and buf else buf
-    frame: Any = sys._getframe(2)
+    frame = call.frame
     while frame is not None and frame.f_code is not call.place[0]:
         frame = frame.f_back
     original = None if frame is None else value_of(names, (frame.f_locals, frame.f_globals))

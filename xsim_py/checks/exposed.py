@@ -99,7 +99,7 @@ class Exposed:
         if is_polling(place[1], frame):
             self._mine.polled = joined([*self._mine.polled, *inside])
             return True
-        last = self._monitor.calls.get(current.here())
+        last = None if (fiber := current.here()) is None else fiber.call
         has_synced = last is not None and last.name == "Sync" and last.place == self._mine.synced
         return has_synced and is_repeated(place[1], frame)
 

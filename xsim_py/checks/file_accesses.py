@@ -5,12 +5,10 @@ They are stored with the accesses to windows and compared the same way (`conflic
 
 from __future__ import annotations
 
-from functools import wraps
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.mpi.constants import MODE_RDONLY
-from xsim_py.mpi.io import access
-from xsim_py.process.ranks import current
 
 from .elements import MOST_PIECES
 from .records import READ, WRITE, Access
@@ -18,45 +16,18 @@ from .records import READ, WRITE, Access
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from xsim_py.process.ranks.patches import Patches
-
-    from .monitor import Monitor, RankState
+    from .monitor import Monitor, MpiCall, RankState
     from .records import Place
 
 
-def install(patches: Patches, monitor: Monitor) -> None:
-    """Notify a monitor of reads and writes of files that several ranks have opened together."""
-    prepare, start = access.prepare, access._start
-    pending: dict[Any, tuple[RankState, str, Place]] = {}
-
-    @wraps(prepare)
-    def prepared(file: Any, call: Any, offset: int, elements: Any) -> Callable[[], int]:
-        body = prepare(file, call, offset, elements)
-        mine = monitor.calls.get(current.here())
-        if mine is None or not mine.is_open or len(file.comm.ranks) < 2 or file.amode & MODE_RDONLY:
-            return body
-        caller = mine.rank, mine.title, mine.place
-
-        def followed() -> int:
-            pending[current.fiber] = caller
-            return body()
-
-        return followed
-
-    @wraps(start)
-    def started(file: Any, call: Any, offset: int, etypes: int, chs: Any) -> int:
-        at = start(file, call, offset, etypes, chs)
-        caller = pending.pop(current.fiber, None)
-        if caller is not None and etypes:
-            view = file.view
-            _record(monitor, file, view.pieces(at * view.unit, etypes * view.unit), caller, writes=call.writing)
-        return at
-
-    patches.set(access, "prepare", prepared)
-    patches.set(access, "_start", started)
+def accessing(monitor: Monitor, call: MpiCall | None, file: Any) -> Callable[[Any, bool], None] | None:
+    """Return the function that takes the pieces that a call reads or writes; None if no other rank can conflict."""
+    if call is None or not call.is_open or len(file.comm.ranks) < 2 or file.amode & MODE_RDONLY:
+        return None
+    return partial(_record, monitor, file, (call.rank, call.title, call.place))
 
 
-def _record(monitor: Monitor, file: Any, where: Any, caller: tuple[RankState, str, Place], *, writes: bool) -> None:
+def _record(monitor: Monitor, file: Any, caller: tuple[RankState, str, Place], where: Any, writes: bool) -> None:
     """Record an access, as complete at once even if it continues in the background."""
     state, title, place = caller
     if len(where.starts) > MOST_PIECES:

@@ -18,8 +18,7 @@ from .requests import end_uses, of_request
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .monitor import Monitor, MpiCall
-    from .wrapping import After
+    from .monitor import After, Monitor, MpiCall
 
 _TOGETHER = ("Set_size", "Preallocate", "Sync", "Seek_shared", "Set_atomicity")
 _COLLECTIVE_SUFFIXES = ("_all", "_at_all", "_ordered")

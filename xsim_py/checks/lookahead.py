@@ -386,7 +386,7 @@ def _is_of_mpi(owner: Any) -> bool:
 
 @cache
 def _methods() -> frozenset[str]:
-    from xsim_py.mpi4py.call_hooks import known_calls
+    from xsim_py.mpi4py.door import known_calls
 
     return known_calls()
 

@@ -15,7 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xsim_py.code_origin import of_program
-from xsim_py.mpi4py.call_hooks import known_calls
+from xsim_py.mpi4py.door import known_calls
 
 from .sources import cleared_on_change, nodes_of
 

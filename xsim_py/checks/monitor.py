@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from xsim_py.code_origin import is_installed, of_program, program_frame, shown
+from xsim_py.code_origin import is_installed, program_frame, shown
 from xsim_py.findings import PARAMETER_MATCHING, Finding, by_place
 from xsim_py.mpi.transport.call_sites import line_of
-from xsim_py.process.python.threads import is_program
+from xsim_py.mpi4py.door import Call
 from xsim_py.process.ranks import current
 
 from . import signatures
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from .requests import RequestRecord
     from .signatures import Signature
 
+After = Callable[[Any], bool | None]
+"""Takes the result of a checked call, and returns True if it has handled the result completely."""
+
 MANY_STEPS = 500
 _blank = object.__new__
 _NOWHERE: Place = compile("", "", "exec"), 0, ""
@@ -40,23 +44,19 @@ def is_of_mpi4py(file: str) -> bool:
     return _OF_MPI4PY in file and is_installed(file)
 
 
-class MpiCall:
-    """The current or last MPI call of a thread of a rank.
+class MpiCall(Call):
+    """A call, with what the checks note about it."""
 
-    One object is reused for all its calls.
-    """
+    __slots__ = ("after", "matching", "place", "rank", "sending", "waits_for")
 
-    __slots__ = ("arguments", "is_open", "name", "outer", "place", "rank", "sending", "title", "waits_for")
-
-    def __init__(self, rank: RankState, outer: MpiCall | None = None) -> None:
+    def __init__(self, fiber: Fiber, rank: RankState, outer: MpiCall | None = None) -> None:
+        super().__init__(fiber, outer)
         self.rank = rank
-        self.outer = outer  # the call that has called back the program function which makes this one
-        self.is_open = False  # whether it has not returned
-        self.name = self.title = ""  # the method, alone and with its class, e.g. ``Comm.Send``
         self.place: Place = _NOWHERE  # the calling line of the program
         self.sending: MessageSide | None = None  # the message it is about to send
         self.waits_for: MessageSide | None = None  # the messages it waits for, the received one first
-        self.arguments = ""  # the arguments, in words, that must agree with the matching calls of other ranks
+        self.matching = ""  # the arguments, in words, that must agree with the matching calls of other ranks
+        self.after: After | None = None  # the rest of its check
 
     def side(self, comm: Any, peer: int, tag: int, signature: Signature | None, sends: bool) -> MessageSide:
         """Return a side of a message that the call begins."""
@@ -116,6 +116,11 @@ class RankState:
         return self.moment
 
 
+def call_of(fiber: Fiber | None) -> MpiCall | None:
+    """Return the current or last call of a thread."""
+    return None if fiber is None else fiber.call
+
+
 class _Noted:
     """A finding whose set of ranks may still grow."""
 
@@ -137,7 +142,7 @@ class Monitor:
         self.wildcards = False  # whether a receive or probe has used a wildcard source
         self.polls = False  # whether a rank has tested for completion and may have acted on a negative result
         self.ranks: dict[int, RankState] = {}
-        self.calls: dict[Fiber | None, MpiCall] = {}
+        self.threads: list[Fiber] = []  # those that have made calls
         self.in_flight: dict[Message, MessageSide] = {}  # messages not known to be received
         self.freed: list[RequestRecord] = []  # in progress
         self.freed_sends: dict[MessageSide, RequestRecord] = {}  # until their messages are received
@@ -157,9 +162,6 @@ class Monitor:
         # The active requests of earlier tests that no handle referred to at the end of the run, each a `RequestRecord`.
         self.lost: list[tuple[RankState, Any]] = []
         self._noted: dict[tuple[str, str, int, str, str], _Noted] = {}
-        # Program code and other code, by address: hashing a code object takes microseconds.
-        self.frames: dict[int, CodeType] = {}
-        self._other_code: dict[int, CodeType] = {}
         self.lines = LineWatch(self)
 
     # ------------------------------------------------------------------------------------------------ findings
@@ -210,8 +212,6 @@ class Monitor:
     def place_of(self, frame: FrameType, rank: int) -> Place:
         """Return the place of the program for a call of a rank that comes from this frame."""
         outer = program_frame(frame)
-        if outer is frame:
-            self.frames[id(frame.f_code)] = frame.f_code
         return outer.f_code, outer.f_lasti, self.doing.get(rank, "")
 
     def rank(self, number: int) -> RankState:
@@ -221,37 +221,27 @@ class Monitor:
             state = self.ranks[number] = RankState(number, self.accesses)
         return state
 
-    def outermost(self, fiber: Fiber | None, inside: MpiCall | None, frame: FrameType) -> MpiCall | None:
-        """Return the `MpiCall` for a call from a frame.
-
-        It is the first of a thread, or one nested in another call. The result is None if the caller is not the program.
-        """
-        if inside is None:
-            if fiber is None or not is_program(fiber):
-                return None
-            state = self.rank(fiber.rank.number)
+    def new_call(self, fiber: Fiber, outer: MpiCall | None) -> MpiCall:
+        """Return the `MpiCall` of a thread that makes its first call, or one nested in another call."""
+        state = self.rank(fiber.rank.number)
+        if outer is None:
             state.threads += 1
-            made = MpiCall(state)
-        else:
-            code = frame.f_code
-            if id(code) in self._other_code:
-                return None
-            if not of_program(code.co_filename):
-                self._other_code[id(code)] = code
-                return None
-            made = MpiCall(inside.rank, inside)  # the outer call has called back a function of the program
-        self.calls[fiber] = made
-        return made
+            self.threads.append(fiber)
+        return MpiCall(fiber, state, outer)
 
     def open_calls(self) -> list[MpiCall]:
         """Return the calls that have not returned."""
-        return [call for call in self.calls.values() if call.is_open]
+        return [call for call in self.calls() if call.is_open]
+
+    def calls(self) -> list[MpiCall]:
+        """Return the current or last call of each thread."""
+        return [fiber.call for fiber in self.threads]
 
     # --------------------------------------------------------------------------------- notifications by the transport
 
     def departed(self, message: Message) -> None:
         """Record a message that the running fiber sends."""
-        call = self.calls.get(current.fiber)
+        call = call_of(current.fiber)
         if call is not None and (side := call.sending) is not None:
             self.in_flight[message] = side
             call.sending, side.next_side = side.next_side, None
@@ -263,7 +253,7 @@ class Monitor:
         """
         send = self.in_flight.pop(what, None)
         if send is not None:
-            call = self.calls.get(current.fiber)
+            call = call_of(current.fiber)
             receive = None if call is None else call.waits_for
             if receive is not None and not receive.sends and receive.partner is None:
                 self._matched(send, receive)

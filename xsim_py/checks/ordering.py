@@ -135,8 +135,8 @@ def _different_arguments(monitor: Monitor, calls: list[MpiCall]) -> bool:
     found = False
     for call in calls:
         other = first.setdefault(call.title, call)
-        if call.name in ("Create_group", "Create_intercomm") and call.arguments != other.arguments:
-            text = f"{call.title} has {call.arguments}, but {other.arguments} on rank {other.rank.number}"
+        if call.name in ("Create_group", "Create_intercomm") and call.matching != other.matching:
+            text = f"{call.title} has {call.matching}, but {other.matching} on rank {other.rank.number}"
             details = f"{monitor.where(other.place)}: {other.title} of rank {other.rank.number}"
             monitor.note(PARAMETER_MATCHING, call.place, text, call.rank.number, details)
             found = True

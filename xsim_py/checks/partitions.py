@@ -18,8 +18,7 @@ from .requests import RequestRecord, of_request
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from .monitor import Monitor, MpiCall
-    from .wrapping import After
+    from .monitor import After, Monitor, MpiCall
 
 
 def _prepared(*, sends: bool) -> Callable[..., After | None]:

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     from xsim_py.mpi.transport.message import Message
 
-    from .monitor import Monitor, MpiCall
-    from .wrapping import After
+    from .monitor import After, Monitor, MpiCall
 
 _ndarray = np.ndarray
 

@@ -5,7 +5,6 @@ These are communicators, groups, datatypes, windows, files ...
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.code_origin import PACKAGE
@@ -22,9 +21,8 @@ from xsim_py.mpi4py.session import Session
 from xsim_py.mpi4py.win import Win
 
 if TYPE_CHECKING:
-    from .monitor import Monitor, MpiCall, RankState
+    from .monitor import After, Monitor, MpiCall, RankState
     from .records import Place
-    from .wrapping import After
 
 KINDS: dict[type, str] = {
     Comm: "communicator",
@@ -63,7 +61,7 @@ def note_created(call: MpiCall, result: Any) -> None:
     Objects behind an attribute, such as `comm.group`, are exempt: nothing in the program shows that a call has created
     them.
     """
-    if sys._getframe(4).f_code.co_filename.startswith(_OURS):
+    if call.frame is None or call.frame.f_code.co_filename.startswith(_OURS):
         return
     kind = next((kind for cls, kind in KINDS.items() if isinstance(result, cls)), None)
     if kind is None or result._impl is result._null or call.name in _NOT_MADE or _is_predefined(result._impl):

@@ -31,8 +31,7 @@ from .windows import OpenWindow
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from .monitor import Monitor, MpiCall, RankState
-    from .wrapping import After
+    from .monitor import After, Monitor, MpiCall, RankState
 
 SUM = INSTANCES["SUM"]
 _ndarray = np.ndarray
@@ -479,7 +478,7 @@ def _ranks_in_window(mine: OpenWindow, group: Any) -> list[int]:
 
 
 def _created(monitor: Monitor, call: MpiCall, cls: Any, *args: Any, **kwargs: Any) -> After:
-    caller = sys._getframe(2).f_code.co_filename  # the file that calls the method
+    caller = "" if call.frame is None else call.frame.f_code.co_filename  # the file that calls the method
 
     def done(win: Any) -> None:
         mine = _window_of(call, win)

@@ -21,8 +21,7 @@ from . import arguments, buffers
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .monitor import Monitor, MpiCall
-    from .wrapping import After
+    from .monitor import After, Monitor, MpiCall
 
 
 def _roles(core: Any, row: Collective, root: Any) -> tuple[bool, bool]:

@@ -156,7 +156,7 @@ class LineWatch:
 
     def _is_silent(self, fiber: Fiber) -> bool:
         """Return True if a thread that has made no MPI call may access memory in use."""
-        if fiber in self._monitor.calls or not is_program(fiber):
+        if fiber.call is not None or not is_program(fiber):
             return False
         state = self._monitor.ranks.get(fiber.rank.number)
         return state is not None and bool(state.buffers or state.exposed)
@@ -164,8 +164,7 @@ class LineWatch:
     def _inspect(self, code: WatchedCode, offset: int, frame: FrameType) -> None:
         """Inspect the possible accesses of the next instruction of a frame."""
         fiber = current.here()
-        call = self._monitor.calls.get(fiber)
-        if fiber is None or (call is not None and call.is_open):
+        if fiber is None or (fiber.call is not None and fiber.call.is_open):
             return
         state = self._monitor.rank(fiber.rank.number)
         guards = [*state.buffers, *state.exposed]

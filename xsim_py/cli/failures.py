@@ -46,7 +46,7 @@ def show_failures(args: Namespace) -> int:
     from xsim_py.failure import FailureModel
     from xsim_py.machine import Machine
     from xsim_py.mpi.failures.settings import detector_settings
-    from xsim_py.mpi4py.call_hooks import known_calls
+    from xsim_py.mpi4py.door import known_calls
     from xsim_py.network import make_network
 
     check_outputs(not_dash(args, "json"), inputs=lambda: simulation_inputs(args, [args.machine]))

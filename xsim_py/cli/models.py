@@ -112,7 +112,7 @@ def _check(args: Namespace) -> int:
     from xsim_py.failure import FailureModel, check_failures
     from xsim_py.machine import Machine
     from xsim_py.mpi.failures.settings import detector_settings
-    from xsim_py.mpi4py.call_hooks import known_calls
+    from xsim_py.mpi4py.door import known_calls
     from xsim_py.network import make_network
 
     try:

@@ -55,6 +55,7 @@ class FailureModel:
         explicit = [what for _, what in sources.explicit]
         self._timed = [what for what in explicit if isinstance(what, Timed)]
         self._sites = tuple(what for what in explicit if isinstance(what, CallSite))
+        self.has_sites = bool(self._sites)
         # The ranks that fail some time into one of their calls.
         self.failing_inside_calls = frozenset(site.rank for site in self._sites if site.into_ps is not None)
         self._events = sorted(event for _, event in sources.events)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from xsim_py.config import ResilienceSpec
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["PRIVATE", "bind_tables", "install_interface", "measured_owners", "unfinalized"]
+__all__ = ["PRIVATE", "bind_tables", "install_interface", "unfinalized"]
 
 PRIVATE = ("mpi4py.futures", "mpi4py.util.pkl5", "mpi4py.util.pool")
 """Modules of mpi4py that are private to each process: they keep its threads, datatypes and pools."""
@@ -108,13 +108,3 @@ def unfinalized(rank: Rank) -> bool:
     if options.current_options().finalize or rank.mpi is None:
         return False
     return functions.Is_initialized() and not functions.Is_finalized()
-
-
-def measured_owners() -> list[type]:
-    """Return the classes whose calls separate a program's own compute time from the simulator's."""
-    from . import comm, file, probes, request, topocomm, win
-
-    named: list[type] = [comm.Intracomm, comm.Intercomm, topocomm.Cartcomm, topocomm.Graphcomm]
-    named += [topocomm.Distgraphcomm, probes.Message, request.Prequest, request.Grequest, win.Win, file.File]
-    owners = {base for cls in named for base in cls.__mro__ if base.__module__.startswith(("mpi4py", "xsim_py.mpi4py"))}
-    return sorted(owners, key=lambda cls: cls.__qualname__)

@@ -9,61 +9,69 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from xsim_py.mpi import errors
-from xsim_py.mpi.transport.call_sites import here, line_of
+from xsim_py.mpi.transport.call_sites import line_of
 
-from .call_hooks import watch
+from .door import Call, Handlers, Method, Tool, is_mpi_call
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
-    from xsim_py.process.ranks.patches import Patches
     from xsim_py.trace import Recorder
 
-__all__ = ["install_spans"]
+__all__ = ["Spans"]
 
 _LOCAL = ("Get_", "Set_", "Is_")
 _RECORDED_LOCAL = frozenset({"Get_failed", "Is_revoked"})
 
 
-def install_spans(patches: Patches) -> None:
-    """Record the calls of every rank in its shard's trace.
+class Spans(Tool):
+    """Records the calls of every rank in its shard's trace.
 
     Local queries without duration, such as ``Get_rank``, are omitted: they would hide other calls.
     """
-    watch(patches, enter=_enter, leave=_leave)
 
-
-def _recorder(fiber: Fiber) -> Recorder:
-    recorder: Recorder = fiber.rank.shard.fabric.trace
-    return recorder
+    def handlers(self, method: Method) -> Handlers | None:
+        """Return what to do about the calls of a method."""
+        return Handlers(_begin, _returned, _end) if is_mpi_call(method) else None
 
 
 class _Drawn:
     """The call of a rank being drawn: its thread, and the end of the previous one."""
 
-    __slots__ = ("fiber", "until_ps")
+    __slots__ = ("call", "until_ps")
 
     def __init__(self) -> None:
-        self.fiber: Fiber | None = None
+        self.call: Call | None = None
         self.until_ps = 0
 
 
-def _enter(number: int, name: str, fiber: Fiber) -> None:
-    drawn: _Drawn = fiber.rank.private("drawn call", _Drawn)
-    if drawn.fiber is None:
-        drawn.fiber = fiber
-        drawn.until_ps = max(fiber.clock_ps, drawn.until_ps)  # each thread has a separate clock
-        file, line = line_of(here())
-        _recorder(fiber).begin(number, name, drawn.until_ps, f"{file}:{line}")
+def _begin(call: Call) -> None:
+    rank = call.fiber.rank
+    drawn: _Drawn = rank.private("drawn call", _Drawn)
+    if drawn.call is None and call.outer is None:
+        drawn.call = call
+        drawn.until_ps = max(call.fiber.clock_ps, drawn.until_ps)  # each thread has a separate clock
+        file, line = line_of((call.code, call.at))
+        _recorder(call.fiber).begin(rank.number, call.name, drawn.until_ps, f"{file}:{line}")
 
 
-def _leave(number: int, name: str, fiber: Fiber, error: BaseException | None) -> None:
+def _returned(call: Call, result: object) -> None:
+    _end(call, None)
+
+
+def _end(call: Call, error: BaseException | None) -> None:
+    fiber = call.fiber
     drawn: _Drawn = fiber.rank.private("drawn call", _Drawn)
-    if drawn.fiber is not fiber:
+    if drawn.call is not call:
         return
-    drawn.fiber = None
+    drawn.call = None
     drawn.until_ps = max(fiber.clock_ps, drawn.until_ps)
-    local = error is None and name.startswith(_LOCAL) and name not in _RECORDED_LOCAL
-    _recorder(fiber).end(number, drawn.until_ps, _described(error), skip_if_instant=local)
+    local = error is None and call.name.startswith(_LOCAL) and call.name not in _RECORDED_LOCAL
+    _recorder(fiber).end(fiber.rank.number, drawn.until_ps, _described(error), skip_if_instant=local)
+
+
+def _recorder(fiber: Fiber) -> Recorder:
+    recorder: Recorder = fiber.rank.shard.fabric.trace
+    return recorder
 
 
 def _described(error: BaseException | None) -> str:

@@ -100,7 +100,7 @@ class Collective:
 
     @cached_property
     def is_of_objects(self) -> bool:
-        """True if it takes pickled objects in place of buffers."""
+        """True if it takes pickled objects instead of buffers."""
         return self.name.islower()
 
     @cached_property

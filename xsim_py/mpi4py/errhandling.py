@@ -15,6 +15,7 @@ from xsim_py.mpi import errhandler as handlers
 from xsim_py.mpi import errors
 from xsim_py.process.lifecycle import abort_job
 from xsim_py.process.output.tracebacks import report
+from xsim_py.process.ranks import current
 
 from .errhandler import Errhandler
 from .handle import Handle
@@ -68,6 +69,8 @@ class BoundHandler:
 
     def __call__(self, comm: Any, error: errors.Exception) -> bool:
         """Act on an error; return True if the user's function has handled it."""
+        if current.observer is not None:
+            current.observer.handled(error)
         function = self.handler.function
         if function is None:
             rank = comm.box.rank.number

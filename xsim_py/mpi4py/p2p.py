@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from xsim_py.code_origin import CALLER
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.calls import begin, refused
@@ -38,8 +39,6 @@ __all__ = ["PointToPoint"]
 
 ANY_SOURCE, ANY_TAG, PROC_NULL = c.ANY_SOURCE, c.ANY_TAG, c.PROC_NULL
 _frame = sys._getframe
-CALLER = 1
-"""The frame that calls a method, taken in the method itself: no function that it calls changes that."""
 _ONE_DIGIT = 2**30 - 1
 """Python compares integers up to this ten times as fast."""
 

@@ -127,9 +127,12 @@ class Request(Handle):
         try:
             return task.outcome(status)
         finally:
+            operation = task.operation
             if task.start is not None:
                 task.active = False
                 task.operation = None
+            if current.observer is not None:
+                current.observer.completed(task, operation)
 
     def free(self) -> None:
         if self._impl is not self._null and self is not REQUEST_NULL:

@@ -374,7 +374,7 @@ class _Planner:
             return True
         asked = (machine.hash, ranks, failures, options["restart"])
         if asked not in self.failures:
-            from xsim_py.mpi4py.call_hooks import known_calls  # with all of the simulated MPI, which takes a while
+            from xsim_py.mpi4py.door import known_calls  # with all of the simulated MPI, which takes a while
 
             before = len(self.reading.problems)
             with self._refusing("fail"):

@@ -437,7 +437,7 @@ def parse_call(text: str) -> tuple[str, int]:
 
     Raise ValueError if the text is not a call, or mpi4py has no such call.
     """
-    from xsim_py.mpi4py.call_hooks import known_calls
+    from xsim_py.mpi4py.door import known_calls
 
     found = parse_statement(f"rank=0 before its {text}", Location.in_option("--call"))
     if not isinstance(found, CallSite):

@@ -54,7 +54,7 @@ def _problems_of_the_machine(machine: str, failures: Sequence[str]) -> Iterator[
     if not failures:
         return
     from xsim_py.failure.sources import read_failures  # not above: slow to import, and few sessions need it
-    from xsim_py.mpi4py.call_hooks import known_calls
+    from xsim_py.mpi4py.door import known_calls
 
     for problem in read_failures(spec, failures, known_calls()).problems:
         text = str(problem)

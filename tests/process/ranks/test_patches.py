@@ -6,7 +6,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from xsim_py.process.ranks import current
-from xsim_py.process.ranks.patches import Patches, Wrapper, in_ranks, outside_wrappers, watched, with_real, wrappers
+from xsim_py.process.ranks.patches import Patches, Wrapper, in_ranks, watched, with_real
 
 
 class Base:
@@ -150,26 +150,3 @@ def test_an_entry_of_a_table_and_what_was_in_one_come_back():
         run.keep(kept)
         kept["two"], kept["three"] = 20, 30
     assert (table, kept) == ({"one": 1}, {"two": 2, "three": 30})
-
-
-def test_calls_are_wrapped_and_the_caller_is_found_outside_the_wrappers():
-    calls, callers = [], []
-
-    def wrap(owner, name, function):
-        def call(*args, **kwargs):
-            calls.append(name)
-            callers.append(outside_wrappers(sys._getframe()).f_code.co_name)
-            return function(*args, **kwargs)
-
-        call.__code__ = call.__code__.replace(co_filename="the wrapper's file")
-        return call
-
-    with Patches() as run:
-        run.wrap_calls([Base], wrap)
-        assert wrappers == ["the wrapper's file"]
-        Base.made().greet()
-        Base.twice(1)
-    assert (calls, wrappers) == (["made", "greet"], [])
-    assert callers == ["test_calls_are_wrapped_and_the_caller_is_found_outside_the_wrappers"] * 2
-    Base().greet()
-    assert calls == ["made", "greet"]

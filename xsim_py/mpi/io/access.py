@@ -15,6 +15,7 @@ from xsim_py.mpi.calls import CollectiveChannel, begin, timed
 from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi.transport.p2p import complete
+from xsim_py.process.ranks import current
 
 from . import independent, pointers, twophase
 from .openfile import OpenFile, Split, channels
@@ -59,8 +60,12 @@ def prepare(file: OpenFile, call: FileCall, offset: int, elements: Any) -> Calla
         offset = file.position
         file.position += etypes
 
+    accessed = None if current.observer is None else current.observer.accessing(file)
+
     def body() -> int:
         start = _start(file, call, offset, etypes, chs) * view.unit
+        if accessed is not None and etypes:
+            accessed(view.pieces(start, size), call.writing)
         if call.writing:
             _write(file, view, start, data, chs)
             return int(elements.nbytes)

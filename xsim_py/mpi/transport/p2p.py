@@ -5,10 +5,10 @@ from __future__ import annotations
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from xsim_py.code_origin import is_simulator
 from xsim_py.mpi.checksum import crc32
 from xsim_py.mpi.constants import ANY_SOURCE
 from xsim_py.process.ranks import current
-from xsim_py.process.ranks.patches import outside_wrappers, wrappers
 
 from . import message as envelopes
 from .fabric import occupy_nic
@@ -65,8 +65,10 @@ def start_send(
     crc = crc32(data) if check else 0
     note, at = about, 0
     if type(about) is FrameType:
-        frame = outside_wrappers(about) if wrappers else about
-        note, at = frame.f_code, frame.f_lasti
+        call = fiber.call
+        if call is not None and call.frame is not None and is_simulator(about.f_code.co_filename):
+            about = call.frame  # the call has passed the door
+        note, at = about.f_code, about.f_lasti
     if not cost.eager or mode == SYNC_MODE:
         send = Send(comm, dest, tag, data, name, fiber.clock_ps)
         return _start_with_answer(fiber, send, cid, mode, start, crc, (note, at) if at else note, cost)

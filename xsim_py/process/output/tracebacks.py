@@ -22,7 +22,9 @@ _OURS = (AssertionError, AttributeError, InternalError, LookupError, NameError)
 
 
 def uncaught(error: BaseException) -> None:
-    """Receive an exception that the program has not caught, before it is shown; checks patch this."""
+    """Notify the observer of an exception that the program has not caught, before it is shown."""
+    if current.observer is not None:
+        current.observer.uncaught(error)
 
 
 def report(error: BaseException, heading: str = "") -> None:

@@ -12,6 +12,7 @@ from xsim_py.errors import ConfigError, XsimError
 
 if TYPE_CHECKING:
     from .fiber import Fiber
+    from .observer import Observer
     from .rank import Rank
 
 fiber: Fiber | None = None
@@ -22,6 +23,9 @@ installed: Rank | None = None
 
 host: Fiber | None = None
 """The fiber of this process itself outside of a run, if it is a job of one rank; see `testing.single_rank`."""
+
+observer: Observer | None = None
+"""The tool of this run that takes notice of events outside of calls; None in most runs."""
 
 thread = 0
 """The operating system thread that runs the simulation; 0 in a process that one of its ranks has forked."""

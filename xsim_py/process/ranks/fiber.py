@@ -74,10 +74,11 @@ class Fiber:
     """A greenlet of a rank, with its own view of the rank's virtual time."""
 
     # There may be a million of these at a time, so they have no dictionary.
-    __slots__ = ("clock_ps", "greenlet", "rank", "waiting")
+    __slots__ = ("call", "clock_ps", "greenlet", "rank", "waiting")
 
     def __init__(self, rank: Rank, clock_ps: int) -> None:
         self.rank = rank
+        self.call: Any = None  # its current or last MPI call, in a run with tools; see `mpi4py.door`
         self.clock_ps = clock_ps  # its virtual time; never behind the kernel while it runs
         # The reason why it is parked (anything with ``describe()``); None while it runs or is about to.
         self.waiting: Any = None

@@ -5,8 +5,8 @@ speed of the simulated processor, passes on the rank's virtual clock at the late
 a call is not counted. Each run measures different times, so it cannot be reproduced, and its result says so. Or the
 cost comes from a file (see `stretches`) written by a measured run; then every run is the same.
 
-Functions by which a program enters the simulator without calling MPI are decorated with `metered`. The methods of MPI
-are wrapped (`install`) only in a run that charges, so that messages of other runs do not pay for the check.
+Functions by which a program enters the simulator without calling MPI are decorated with `metered`. Around the calls of
+MPI, a tool calls `enter` and `leave` (see `mpi4py.metering`), so that messages of other runs do not pay for the check.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from xsim_py.code_origin import place_in_program
+from xsim_py.code_origin import CALLER, place_in_program
 
 from . import current
 
@@ -40,12 +40,12 @@ _folders: tuple[str, ...] = ()
 
 
 class _Meter:
-    """The start of a rank's current compute interval, and whether it is inside a call."""
+    """The start of a rank's current compute interval, and the call inside which it is, if any."""
 
     __slots__ = ("begun_at", "inside", "mark_ns")
 
     def __init__(self) -> None:
-        self.inside = False
+        self.inside: object = None
         self.begun_at = "start"
         self.mark_ns = _read_ns()
 
@@ -60,7 +60,6 @@ def _meter(fiber: Fiber) -> _Meter:
 
 def install(
     patches: Patches,
-    owners: Iterable[type],  # the classes whose methods are wrapped
     *,
     recorder: StretchRecorder | None = None,  # records the measured times
     times: StretchTimes | None = None,  # to charge instead of the measured ones
@@ -70,7 +69,6 @@ def install(
     global _on, _recorder, _times, _folders
     _on, _recorder, _times, _folders = True, recorder, times, tuple(folders)
     patches.at_end(_stop)
-    patches.wrap_calls(owners, lambda owner, name, function: metered(function))
 
 
 def _stop() -> None:
@@ -90,16 +88,32 @@ def metered(function: Callable[P, T], *, charge: bool = True) -> Callable[P, T]:
         # Decorated functions are also called in runs that charge nothing, so this check comes first.
         if not _on or fiber is None or (meter := _meter(fiber)).inside:
             return function(*args, **kwargs)
-        meter.inside = True
+        meter.inside = function
         try:
             if charge:
-                _charge(fiber, meter, sys._getframe(1))
+                _charge(fiber, meter, sys._getframe(CALLER))
             return function(*args, **kwargs)
         finally:
-            meter.inside = False
+            meter.inside = None
             meter.mark_ns = _read_ns()
 
     return call
+
+
+def enter(fiber: Fiber, call: object, frame: FrameType) -> None:
+    """Charge for a rank's code up to a call, made from a frame; a call inside another is the simulator's own."""
+    meter = _meter(fiber)
+    if not meter.inside:
+        meter.inside = call
+        _charge(fiber, meter, frame)
+
+
+def leave(fiber: Fiber, call: object) -> None:
+    """Measure the computation of a thread again, after a call that `enter` has charged for."""
+    meter = _meter(fiber)
+    if meter.inside is call:
+        meter.inside = None
+        meter.mark_ns = _read_ns()
 
 
 @metered

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial, reduce, wraps
 from importlib import import_module
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any, ClassVar, TypeAlias
 
 from . import current
-
-wrappers: list[str] = []
-"""The files with the functions that wrap methods called by the program; see `Patches.wrap_calls`."""
 
 Table: TypeAlias = tuple[tuple[str, str, Mapping[str, Any]], ...]
 """The replacements made by a file. A row has the dotted name of a module, class or object, a description for users,
@@ -81,13 +78,6 @@ def _found(place: str) -> Any:
     return reduce(lambda owner, each: getattr(owner, each, None), reversed(inner), _modules.get(name))
 
 
-def outside_wrappers(frame: FrameType) -> FrameType:
-    """Return the frame of the program that made a call, from the frame that called the method itself."""
-    while frame.f_code.co_filename in wrappers and frame.f_back is not None:
-        frame = frame.f_back
-    return frame
-
-
 class Patches:
     """Attributes that are replaced now and restored at the end, last first."""
 
@@ -122,31 +112,6 @@ class Patches:
         """Replace ``table[key]``."""
         self._undo.append(partial(table.__setitem__, key, table[key]))
         table[key] = value
-
-    def wrap_calls(
-        self, owners: Iterable[type], wrap: Callable[[type, str, Callable[..., Any]], Callable[..., Any]]
-    ) -> None:
-        """Replace each public method ``f`` called `name` that a class itself defines by ``wrap(class, name, f)``.
-
-        The file of the functions that `wrap` returns is one of the `wrappers` during the run.
-        """
-        files = set()
-        for owner in owners:
-            for name, value in list(vars(owner).items()):
-                if name.startswith("_"):
-                    continue
-                if isinstance(value, classmethod):
-                    wrapped = wrap(owner, name, value.__func__)
-                    self.set(owner, name, classmethod(wrapped))
-                elif callable(value) and not isinstance(value, type | staticmethod):
-                    wrapped = wrap(owner, name, value)
-                    self.set(owner, name, wrapped)
-                else:
-                    continue
-                files.add(wrapped.__code__.co_filename)
-        before = len(wrappers)
-        wrappers.extend(files)
-        self.at_end(partial(wrappers.__delitem__, slice(before, None)))
 
     def keep(self, table: dict[str, Any]) -> None:
         """Restore the current entries of `table` at the end; added entries stay."""

@@ -6,28 +6,46 @@ import pytest
 from tests.mpi4py.ranks import values_of
 from xsim_py import simulate
 from xsim_py.failure import CallSite
-from xsim_py.mpi4py.call_hooks import install_call_sites, known_calls, watch
+from xsim_py.mpi4py.door import Handlers, Tool, is_mpi_call, known_calls, open_door
+from xsim_py.mpi4py.failing_calls import FailingCalls
 from xsim_py.process import lifecycle
 from xsim_py.process.ranks.patches import Patches
 
 
+class Watch(Tool):
+    """Keeps (rank, name, begin, end, error) of each outermost call, in the order of their ends."""
+
+    def __init__(self, names=None):
+        self.names = names
+        self.begun, self.made = {}, []
+
+    def handlers(self, method):
+        if not is_mpi_call(method):
+            return None
+        if self.names is not None and method.name not in self.names:
+            return Handlers()
+        return Handlers(self.before, lambda call, _: self.ended(call, None), self.ended)
+
+    def before(self, call):
+        assert call.is_open
+        if call.outer is None:
+            assert call.fiber not in self.begun
+            self.begun[call.fiber] = call.name, call.fiber.clock_ps
+
+    def ended(self, call, error):
+        assert not call.is_open
+        if call.outer is None:
+            started, start_ps = self.begun.pop(call.fiber)
+            assert started == call.name
+            self.made.append((call.fiber.rank.number, call.name, start_ps, call.fiber.clock_ps, error))
+
+
 def calls_of(program, *, ranks=2, names=None, **options):
-    """Return (rank, name, begin, end, error) of each call that a watched run made, in the order of their ends."""
-    begun, made = {}, []
-
-    def enter(rank, name, fiber):
-        assert rank not in begun
-        begun[rank] = name, fiber.clock_ps
-
-    def leave(rank, name, fiber, error):
-        started, start_ps = begun.pop(rank)
-        assert started == name
-        made.append((rank, name, start_ps, fiber.clock_ps, error))
-
+    tool = Watch(names)
     with Patches() as patches:
-        watch(patches, names=names, enter=enter, leave=leave)
+        open_door(patches, [tool])
         simulate(program, ranks=ranks, **options)
-    return made
+    return tool.made
 
 
 def names_of(calls, rank=0):
@@ -104,7 +122,7 @@ def test_watching_changes_neither_times_nor_digest_and_ends_with_its_patches():
 
     before = MPI.Comm.Send, MPI.Request.Wait, MPI.Finalize
     with Patches() as patches:
-        watch(patches, enter=lambda *_: None, leave=lambda *_: None)
+        open_door(patches, [Watch()])
         assert before != (MPI.Comm.Send, MPI.Request.Wait, MPI.Finalize)
         watched = simulate(exchange, ranks=2)
     plain = simulate(exchange, ranks=2)
@@ -129,14 +147,15 @@ def kept_or_initialised(init):
 def test_a_function_that_was_kept_beyond_the_run_is_no_longer_watched():
     from xsim_py.mpi4py import MPI
 
-    seen = []
+    tool = Watch()
     with Patches() as patches:
-        watch(patches, enter=lambda _, name, __: seen.append(name), leave=lambda *_: None)
+        open_door(patches, [tool])
         kept = MPI.Init
         values_of(kept_or_initialised, kept, ranks=1)
-    assert seen == ["Init"]
+    assert "Init" in names_of(tool.made)
+    del tool.made[:]
     values_of(kept_or_initialised, kept, ranks=1)
-    assert seen == ["Init"]
+    assert not tool.made
 
 
 def test_measured_work_has_passed_when_a_call_begins():
@@ -146,9 +165,9 @@ def test_measured_work_has_passed_when_a_call_begins():
         sum(range(200_000))
         MPI.COMM_WORLD.Barrier()
 
-    (call,) = calls_of(program, ranks=1, compute="measured")
-    assert call[2] > 0
-    assert call[3] == call[2]
+    result = simulate(program, ranks=1, compute="measured", trace=True)
+    (span,) = result.trace.spans
+    assert 0 < span.start_ps <= span.end_ps
 
 
 def test_known_calls_are_mpi4pys_own_spellings():
@@ -175,7 +194,9 @@ def ended_at(*sites):
                 steps.append(step)
 
     with Patches() as patches:
-        install_call_sites(patches, sites, lambda fiber, cause: lifecycle.leave(9, f"{cause} at {fiber.clock_ps}"))
+        tool = FailingCalls(lambda fiber, cause: lifecycle.leave(9, f"{cause} at {fiber.clock_ps}"))
+        tool.begin(sites)
+        open_door(patches, [tool])
         result = simulate(program, ranks=3, machine="gige", stdout=io.StringIO())
     return result, len(steps)
 
@@ -232,6 +253,8 @@ def test_after_a_call_is_also_after_its_error():
 
     output = io.StringIO()
     with Patches() as patches:
-        install_call_sites(patches, [site("Send", 1, before=False, rank=0)], lambda _, cause: lifecycle.leave(9, cause))
+        tool = FailingCalls(lambda _, cause: lifecycle.leave(9, cause))
+        tool.begin([site("Send", 1, before=False, rank=0)])
+        open_door(patches, [tool])
         result = simulate(program, ranks=1, stdout=output)
     assert (result.ended, output.getvalue()) == ("aborted", "")
