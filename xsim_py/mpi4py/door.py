@@ -182,7 +182,7 @@ def family(owner: type) -> str:
 # --------------------------------------------------------------------------------------------------------- wrappers
 
 _SOURCE = """
-def make(function, name, title, hooks, frame_of, caller, missing, defaults, fill, unbound):
+def make(function, name, title, hooks, end, frame_of, caller, missing, defaults, fill, unbound):
     enter, before, instead, after, failed = hooks
     def call({declared}/, *more, **named):
         if named or more or {last} is missing:
@@ -200,9 +200,13 @@ def make(function, name, title, hooks, frame_of, caller, missing, defaults, fill
             before(made)
             result = {called}
         except BaseException as error:
-            failed(made, error)
+            end(made, failed, error)
             raise
+        made.is_open = False  # hot path: as `end`
+        if made.outer is not None:
+            made.fiber.call = made.outer
         after(made, result)
+        made.frame = made.arguments = None
         return result
     return call
 """
@@ -285,8 +289,8 @@ class _Door:
             return None
         instead = next((each.instead for each in found if each.instead is not None), None)
         before = _joined([each.before for each in found])
-        after = _ending(_joined([each.after for each in reversed(found)]))
-        failed = _ending(_joined([each.failed for each in reversed(found)]))
+        after = _joined([each.after for each in reversed(found)])
+        failed = _joined([each.failed for each in reversed(found)])
         _, name, title = method
         enter = self.enter
 
@@ -298,9 +302,9 @@ class _Door:
                 before(call)
                 result = function(*args, **named)
             except BaseException as error:
-                failed(call, error)
+                _end(call, failed, error)
                 raise
-            after(call, result)
+            _end(call, after, result)
             return result
 
         def of_any(*args: Any, **named: Any) -> Any:
@@ -314,7 +318,7 @@ class _Door:
         fill = _filling(parameters, required)
         make = _maker(len(parameters), required, replaced=instead is not None)
         hooks = enter, before, instead, after, failed
-        return wraps(function)(make(function, name, title, hooks, _frame, CALLER, _MISSING, defaults, fill, unbound))
+        return wraps(function)(make(function, name, title, hooks, _end, _frame, CALLER, _MISSING, defaults, fill, unbound))
 
     def _entering(self) -> Callable[[FrameType, str, str], Call | None]:
         """Return the function that begins each call; it returns None if the caller is not the program."""
@@ -357,19 +361,15 @@ class _Door:
         return enter
 
 
-def _ending(notify: Callable[[Call, Any], object]) -> Callable[[Call, Any], None]:
-    """Return the function that ends a call and notifies tools."""
-
-    def end(call: Call, result: Any) -> None:
-        call.is_open = False
-        if call.outer is not None:
-            call.fiber.call = call.outer
-        try:
-            notify(call, result)
-        finally:
-            call.frame = call.arguments = None
-
-    return end
+def _end(call: Call, notify: Callable[[Call, Any], object], outcome: Any) -> None:
+    """End a call, and notify tools of its result or exception."""
+    call.is_open = False
+    if call.outer is not None:
+        call.fiber.call = call.outer
+    try:
+        notify(call, outcome)
+    finally:
+        call.frame = call.arguments = None
 
 
 def open_door(patches: Patches, tools: Sequence[Tool]) -> None:
