@@ -318,7 +318,8 @@ class _Door:
         fill = _filling(parameters, required)
         make = _maker(len(parameters), required, replaced=instead is not None)
         hooks = enter, before, instead, after, failed
-        return wraps(function)(make(function, name, title, hooks, _end, _frame, CALLER, _MISSING, defaults, fill, unbound))
+        wrapped = make(function, name, title, hooks, _end, _frame, CALLER, _MISSING, defaults, fill, unbound)
+        return wraps(function)(wrapped)
 
     def _entering(self) -> Callable[[FrameType, str, str], Call | None]:
         """Return the function that begins each call; it returns None if the caller is not the program."""
