@@ -42,7 +42,9 @@ from xsim_py.mpi.ftco.shapes import ftco_shapes
 from xsim_py.mpi.settings import Settings
 from xsim_py.mpi.shard_result import ShardResult, collect, joined, release
 from xsim_py.mpi.transport.fabric import Fabric
+from xsim_py.mpi4py import tools
 from xsim_py.mpi4py._install import PRIVATE, install_interface, unfinalized
+from xsim_py.mpi4py.door import Tool, known_calls, open_door
 from xsim_py.network import make_network, make_noise
 from xsim_py.outcome import Attempt, assemble
 from xsim_py.parameters import COMPUTE, RECORD, RunParameters, way_of
@@ -70,7 +72,6 @@ if TYPE_CHECKING:
     from xsim_py.checks.monitor import Monitor
     from xsim_py.failure import CallSite, FailureModel, RestartPolicy, Schedule
     from xsim_py.isolation import Isolation
-    from xsim_py.mpi4py.failing_calls import FailingCalls
     from xsim_py.process.ranks.processor import Processor
     from xsim_py.process.ranks.stretches import Computed
     from xsim_py.report import Result
@@ -127,7 +128,7 @@ class Job:
         self.extra_failures: tuple[str, ...] = ()
         self.restart: RestartPolicy | None = None
         self.written: Mapping[tuple[int, str], str] = {}  # the given failures of this start
-        self.failing_calls: FailingCalls | None = None  # the failures among them that are at calls
+        self.failing_calls: tools.FailingCalls | None = None  # the failures among them that are at calls
         self.attempts: list[Attempt] = []  # the starts of the job so far, in the process of shard 0
         self.host: Isolation | None = None
         self.origin: Any = None  # from which a new interpreter builds the same job
@@ -217,17 +218,14 @@ class Job:
         self.extra_failures = tuple(failures)
         if failures or self.spec.failures != FailuresSpec():  # most runs have none, and must start quickly
             from xsim_py.failure import FailureModel
-            from xsim_py.mpi4py.door import known_calls
 
+            machine = self.machine
             self.failures = FailureModel(
-                self.spec,
-                extra=failures,
-                ranks=self.ranks,
-                node_of=self.machine.node_of,
-                cores_per_node=self.machine.cores_per_node,
-                seed=self.seed,
-                known_calls=known_calls(),
-            )
+                self.spec, extra=failures, ranks=self.ranks, node_of=machine.node_of,
+                cores_per_node=machine.cores_per_node, seed=self.seed, known_calls=known_calls(),
+            )  # fmt: skip
+            if self.failures.has_sites:
+                self.failing_calls = tools.FailingCalls(lambda _, cause: lifecycle.fail_here(cause))
         if restart is not None:
             from xsim_py.failure import RestartPolicy
 
@@ -574,7 +572,7 @@ class Job:
             from xsim_py.process.python import memory_limit  # most runs have no limit
 
             memory_limit.install(patches, memory_bytes, self.machine.node_of)
-        self._open_door(patches)
+        open_door(patches, [*self._tools(patches)])
         launcher_variables.install(patches, NAMES, lambda rank: self.variables.of(rank))
         virtual_python.install(patches, alone=self.isolation == 1)
         if self.files is not None:
@@ -586,32 +584,17 @@ class Job:
         if self.isolation != 1 and self.program.is_watched:
             shared_state.install(patches, self.program.start)
 
-    def _open_door(self, patches: Patches) -> None:
-        """Let the calls of the program pass the door, if tools are to be notified: the first one is before the others.
-
-        A rank that fails at a call has computed until then, and a call at which it fails is neither checked nor traced.
-        """
-        fails_at_calls = self.failures is not None and self.failures.has_sites
-        if not (fails_at_calls or self.traced or self.monitor is not None or self.compute != "none"):
-            return
-        from xsim_py.mpi4py.call_spans import Spans  # most runs have no tools
-        from xsim_py.mpi4py.door import Tool, open_door
-        from xsim_py.mpi4py.failing_calls import FailingCalls
-        from xsim_py.mpi4py.metering import Metering
-
-        tools: list[Tool] = []
+    def _tools(self, patches: Patches) -> Iterator[Tool]:
+        """Yield the tools of the run in order: a rank fails at a call after its computation, before checks and trace."""
         if self.compute != "none":
-            programs = self.program.programs
-            folders = [str(each.home) for each in programs if each.home is not None]
+            folders = [str(each.home) for each in self.program.programs if each.home is not None]
             meter.install(patches, folders=[*folders, str(self.program.start)], **self.computing)
-            tools.append(Metering())
-        if fails_at_calls:
-            self.failing_calls = FailingCalls(lambda _, cause: lifecycle.fail_here(cause))
-            tools.append(self.failing_calls)
+            yield tools.Metering()
+        if self.failing_calls is not None:
+            yield self.failing_calls
         if self.monitor is not None:
             from xsim_py.checks.calls import install
 
-            tools.append(install(patches, self.monitor))
+            yield install(patches, self.monitor)
         if self.traced:
-            tools.append(Spans())
-        open_door(patches, tools)
+            yield tools.Spans()

@@ -7,7 +7,7 @@ from tests.mpi4py.ranks import values_of
 from xsim_py import simulate
 from xsim_py.failure import CallSite
 from xsim_py.mpi4py.door import Handlers, Tool, is_mpi_call, known_calls, open_door
-from xsim_py.mpi4py.failing_calls import FailingCalls
+from xsim_py.mpi4py.tools import FailingCalls
 from xsim_py.process import lifecycle
 from xsim_py.process.ranks.patches import Patches
 

@@ -18,7 +18,7 @@ from .sources import cleared_on_change, instructions_of, key_of, nodes_of
 if TYPE_CHECKING:
     from types import CodeType
 
-    from xsim_py.mpi4py.door import Call
+    from xsim_py.mpi4py.door import BoundCall
 
 TESTS = frozenset(("Test", "test", "Testall", "testall"))
 _HARMLESS = frozenset(("math", "numpy", "time"))
@@ -162,7 +162,7 @@ def _is_idle(loop: ast.While, tests: list[ast.Call], harmless: set[str]) -> bool
     return True
 
 
-def wait_instead(call: Call, test: Callable[..., Any]) -> Any:
+def wait_instead(call: BoundCall, test: Callable[..., Any]) -> Any:
     """Wait for requests instead of testing inside such a loop: the run then deadlocks instead of polling forever."""
     assert call.arguments is not None
     if not is_awaiting(call.code, call.code.co_filename, call.at):

@@ -17,7 +17,7 @@ from xsim_py.mpi.transport.call_sites import frame_here
 from xsim_py.mpi4py import MPI
 from xsim_py.mpi4py.commhandle import CommHandle
 from xsim_py.mpi4py.datatype import Datatype
-from xsim_py.mpi4py.door import COMMUNICATING, LIFE, Call, Handlers, Method, Tool
+from xsim_py.mpi4py.door import COMMUNICATING, LIFE, BoundCall, Callee, Handlers, Tool
 from xsim_py.mpi4py.file import File
 from xsim_py.mpi4py.handle import Handle
 from xsim_py.mpi4py.op import Op
@@ -25,7 +25,6 @@ from xsim_py.mpi4py.probes import Message
 from xsim_py.mpi4py.request import Request
 from xsim_py.mpi4py.win import Win
 from xsim_py.process.ranks import current
-from xsim_py.process.ranks.observer import Observer
 
 from . import (
     arguments,
@@ -138,7 +137,7 @@ _MOST_STEPS = 10_000
 """A rank keeps at most this number of steps when it may be waiting for something that never begins."""
 
 
-class Checks(Tool, Observer):
+class CheckTool(Tool):
     """Notifies a monitor of every MPI call of the program, and of what the simulator observes outside of calls."""
 
     def __init__(self, monitor: Monitor) -> None:
@@ -148,7 +147,7 @@ class Checks(Tool, Observer):
         """Return the `MpiCall` of a thread."""
         return self.monitor.new_call(fiber, outer)
 
-    def handlers(self, method: Method) -> Handlers:
+    def handlers(self, method: Callee) -> Handlers:
         """Return what to do about the calls of a method."""
         monitor, (owner, name, _) = self.monitor, method
         if owner is None:
@@ -200,20 +199,20 @@ class Checks(Tool, Observer):
             self.monitor.note(CALL_ORDERING, last.place, text, rank.number)
 
 
-def install(patches: Patches, monitor: Monitor) -> Checks:
+def install(patches: Patches, monitor: Monitor) -> CheckTool:
     """Return the tool that notifies a monitor of a run."""
     monitor.lines.begin()
     patches.at_end(monitor.lines.end)
     _collect_seldom(patches)
-    checks = Checks(monitor)
-    patches.put(vars(current), "observer", checks)
+    checks = CheckTool(monitor)
+    patches.put(vars(current), "events", checks)
     return checks
 
 
-def _replaced_by(function: Callable[..., Any]) -> Callable[[Call, Callable[..., Any]], Any]:
+def _replaced_by(function: Callable[..., Any]) -> Callable[[BoundCall, Callable[..., Any]], Any]:
     """Return the layer that calls another method with the same parameters."""
 
-    def instead(call: Call, real: Callable[..., Any]) -> Any:
+    def instead(call: BoundCall, real: Callable[..., Any]) -> Any:
         assert call.arguments is not None
         return function(*call.arguments)
 

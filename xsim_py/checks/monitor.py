@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from xsim_py.code_origin import is_installed, program_frame, shown
 from xsim_py.findings import PARAMETER_MATCHING, Finding, by_place
 from xsim_py.mpi.transport.call_sites import line_of
-from xsim_py.mpi4py.door import Call
+from xsim_py.mpi4py.door import BoundCall
 from xsim_py.process.ranks import current
 
 from . import signatures
@@ -44,7 +44,7 @@ def is_of_mpi4py(file: str) -> bool:
     return _OF_MPI4PY in file and is_installed(file)
 
 
-class MpiCall(Call):
+class MpiCall(BoundCall):
     """A call, with what the checks note about it."""
 
     __slots__ = ("after", "matching", "place", "rank", "sending", "waits_for")

@@ -52,9 +52,9 @@ __all__ = [
     "ANY_CALL",
     "FUNCTIONS",
     "LIFE",
-    "Call",
+    "BoundCall",
+    "Callee",
     "Handlers",
-    "Method",
     "Tool",
     "is_mpi_call",
     "known_calls",
@@ -94,7 +94,7 @@ _OWNERS: Final = sorted(
 """All classes with methods that pass the door."""
 
 
-class Method(NamedTuple):
+class Callee(NamedTuple):
     """A method or function that passes the door."""
 
     owner: type | None
@@ -104,16 +104,16 @@ class Method(NamedTuple):
     """Its name with that of the class as programs use it, e.g. ``Comm.Send``."""
 
 
-class Call:
+class BoundCall:
     """The current or last MPI call of a thread of a rank; one object is reused for all its calls."""
 
     __slots__ = ("arguments", "at", "code", "fiber", "frame", "is_open", "name", "outer", "title")
 
-    def __init__(self, fiber: Fiber, outer: Call | None = None) -> None:
+    def __init__(self, fiber: Fiber, outer: BoundCall | None = None) -> None:
         self.fiber = fiber
         self.outer = outer  # the call that has called back the program's function which makes this one
         self.is_open = False  # whether it has not returned
-        self.name = self.title = ""  # see `Method`
+        self.name = self.title = ""  # see `Callee`
         self.arguments: tuple[Any, ...] | None = None  # None if they do not fit the parameters, and after the call
         self.frame: FrameType | None = None  # the frame that makes the call; None after the call
         # The source location in the program: a code object, and the offset of an instruction.
@@ -122,7 +122,7 @@ class Call:
 
 
 class Handlers(NamedTuple):
-    """What a tool does about the calls of one method."""
+    """The functions by which a tool is notified of the calls of one method."""
 
     before: Callable[[Any], object] | None = None
     """Takes the call."""
@@ -137,15 +137,15 @@ class Handlers(NamedTuple):
 class Tool:
     """Something that is notified of calls."""
 
-    new_call: Callable[[Fiber, Any], Call] | None = None
-    """Makes the `Call` of a thread, inside an outer one or None, for the one tool that keeps state in it."""
+    new_call: Callable[[Fiber, Any], BoundCall] | None = None
+    """Makes the `BoundCall` of a thread, inside an outer one or None, for the one tool that keeps state in it."""
 
-    def handlers(self, method: Method) -> Handlers | None:
+    def handlers(self, method: Callee) -> Handlers | None:
         """Return what to do about the calls of a method; None if nothing."""
         raise NotImplementedError
 
 
-def is_mpi_call(method: Method) -> bool:
+def is_mpi_call(method: Callee) -> bool:
     """Return True for the methods that traces and failures regard as calls: not those of datatypes, for example."""
     return method.name in LIFE if method.owner is None else method.owner in COMMUNICATING and method.owner is not Handle
 
@@ -282,7 +282,7 @@ class _Door:
         """Let pass all calls: a function imported by an installed module stays wrapped after the run."""
         self.is_over = True
 
-    def wrapped(self, method: Method, function: Callable[..., Any]) -> Callable[..., Any] | None:
+    def wrapped(self, method: Callee, function: Callable[..., Any]) -> Callable[..., Any] | None:
         """Return a method that notifies the tools; None if no tool asks for it."""
         found = [handlers for tool in self.tools if (handlers := tool.handlers(method)) is not None]
         if not found:
@@ -321,20 +321,20 @@ class _Door:
         wrapped = make(function, name, title, hooks, _end, _frame, CALLER, _MISSING, defaults, fill, unbound)
         return wraps(function)(wrapped)
 
-    def _entering(self) -> Callable[[FrameType, str, str], Call | None]:
+    def _entering(self) -> Callable[[FrameType, str, str], BoundCall | None]:
         """Return the function that begins each call; it returns None if the caller is not the program."""
-        new_call = next((tool.new_call for tool in self.tools if tool.new_call is not None), Call)
+        new_call = next((tool.new_call for tool in self.tools if tool.new_call is not None), BoundCall)
         # Code by address: hashing a code object takes microseconds.
         of_the_program: dict[int, CodeType] = {}
         other: dict[int, CodeType] = {}
 
         # Hot path: every call of a program runs this.
-        def enter(frame: FrameType, name: str, title: str) -> Call | None:
+        def enter(frame: FrameType, name: str, title: str) -> BoundCall | None:
             fiber = current.fiber
             if fiber is None or get_ident() != current.thread:
                 return None
             code = frame.f_code
-            call: Call | None = fiber.call
+            call: BoundCall | None = fiber.call
             if call is None:
                 if self.is_over or not is_program(fiber):
                     return None
@@ -362,7 +362,7 @@ class _Door:
         return enter
 
 
-def _end(call: Call, notify: Callable[[Call, Any], object], outcome: Any) -> None:
+def _end(call: BoundCall, notify: Callable[[BoundCall, Any], object], outcome: Any) -> None:
     """End a call, and notify tools of its result or exception."""
     call.is_open = False
     if call.outer is not None:
@@ -386,11 +386,11 @@ def open_door(patches: Patches, tools: Sequence[Tool]) -> None:
         for name in _methods_of(owner):
             value = vars(owner)[name]
             function = value.__func__ if isinstance(value, classmethod) else value
-            wrapped = door.wrapped(Method(owner, name, f"{family(owner)}.{name}"), function)
+            wrapped = door.wrapped(Callee(owner, name, f"{family(owner)}.{name}"), function)
             if wrapped is not None:
                 _replace(patches, owner, name, classmethod(wrapped) if isinstance(value, classmethod) else wrapped)
     for name in FUNCTIONS:
-        wrapped = door.wrapped(Method(None, name, f"MPI.{name}"), getattr(MPI, name))
+        wrapped = door.wrapped(Callee(None, name, f"MPI.{name}"), getattr(MPI, name))
         if wrapped is not None:
             _replace(patches, MPI, name, wrapped)
 

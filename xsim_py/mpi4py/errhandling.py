@@ -69,8 +69,8 @@ class BoundHandler:
 
     def __call__(self, comm: Any, error: errors.Exception) -> bool:
         """Act on an error; return True if the user's function has handled it."""
-        if current.observer is not None:
-            current.observer.handled(error)
+        if current.events is not None:
+            current.events.handled(error)
         function = self.handler.function
         if function is None:
             rank = comm.box.rank.number

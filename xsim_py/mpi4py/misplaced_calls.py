@@ -63,8 +63,8 @@ def _checking(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def abort_misplaced(when: str) -> None:
     """End the job because of a misplaced call."""
-    if current.observer is not None:
-        current.observer.misplaced(when)
+    if current.events is not None:
+        current.events.misplaced(when)
     abort_job(1, f"MPI is used {when}")
 
 

@@ -131,8 +131,8 @@ class Request(Handle):
             if task.start is not None:
                 task.active = False
                 task.operation = None
-            if current.observer is not None:
-                current.observer.completed(task, operation)
+            if current.events is not None:
+                current.events.completed(task, operation)
 
     def free(self) -> None:
         if self._impl is not self._null and self is not REQUEST_NULL:

@@ -82,8 +82,8 @@ def body(program: Any) -> Callable[[Fiber], None]:
             fiber.sync()
         survivable = rank.shard.fault_tolerant and not fatal
         if message is not None and not survivable:
-            if message == UNFINALIZED and current.observer is not None:
-                current.observer.unfinalized(rank)
+            if message == UNFINALIZED and current.events is not None:
+                current.events.unfinalized(rank)
             announce(rank, fiber.clock_ps, status, message)
         _ended(rank, fiber.clock_ps, status)
         if message is not None:

@@ -60,7 +60,7 @@ def prepare(file: OpenFile, call: FileCall, offset: int, elements: Any) -> Calla
         offset = file.position
         file.position += etypes
 
-    accessed = None if current.observer is None else current.observer.accessing(file)
+    accessed = None if current.events is None else current.events.accessing(file)
 
     def body() -> int:
         start = _start(file, call, offset, etypes, chs) * view.unit

@@ -22,9 +22,9 @@ _OURS = (AssertionError, AttributeError, InternalError, LookupError, NameError)
 
 
 def uncaught(error: BaseException) -> None:
-    """Notify the observer of an exception that the program has not caught, before it is shown."""
-    if current.observer is not None:
-        current.observer.uncaught(error)
+    """Notify a tool of an exception that the program has not caught, before it is shown."""
+    if current.events is not None:
+        current.events.uncaught(error)
 
 
 def report(error: BaseException, heading: str = "") -> None:

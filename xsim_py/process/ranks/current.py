@@ -3,17 +3,39 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock, get_ident
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from xsim_py.errors import ConfigError, XsimError
 
 if TYPE_CHECKING:
     from .fiber import Fiber
-    from .observer import Observer
     from .rank import Rank
+
+
+class Events(Protocol):
+    """Notified of events in the running rank that are not calls: the checks."""
+
+    def completed(self, task: Any, operation: Any) -> None:
+        """Note a request that a call has completed, and its operation."""
+
+    def handled(self, error: Any) -> None:
+        """Note an MPI error that goes to an error handler."""
+
+    def misplaced(self, when: str) -> None:
+        """Note a call before MPI_Init or after MPI_Finalize."""
+
+    def accessing(self, file: Any) -> Callable[[Any, bool], None] | None:
+        """Return what to call with the pieces of a file that a call accesses, and whether it writes them."""
+
+    def uncaught(self, error: BaseException) -> None:
+        """Note an exception that the program has not caught, before it is shown."""
+
+    def unfinalized(self, rank: Rank) -> None:
+        """Note a rank that ends without MPI_Finalize."""
+
 
 fiber: Fiber | None = None
 """The running fiber; None while the simulator itself runs."""
@@ -24,8 +46,8 @@ installed: Rank | None = None
 host: Fiber | None = None
 """The fiber of this process itself outside of a run, if it is a job of one rank; see `testing.single_rank`."""
 
-observer: Observer | None = None
-"""The tool of this run that takes notice of events outside of calls; None in most runs."""
+events: Events | None = None
+"""What is notified of events that are not calls; None in most runs."""
 
 thread = 0
 """The operating system thread that runs the simulation; 0 in a process that one of its ranks has forked."""
