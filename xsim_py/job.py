@@ -219,10 +219,9 @@ class Job:
         if failures or self.spec.failures != FailuresSpec():  # most runs have none, and must start quickly
             from xsim_py.failure import FailureModel
 
-            machine = self.machine
             self.failures = FailureModel(
-                self.spec, extra=failures, ranks=self.ranks, node_of=machine.node_of,
-                cores_per_node=machine.cores_per_node, seed=self.seed, known_calls=known_calls(),
+                self.spec, extra=failures, ranks=self.ranks, node_of=self.machine.node_of,
+                cores_per_node=self.machine.cores_per_node, seed=self.seed, known_calls=known_calls(),
             )  # fmt: skip
             if self.failures.has_sites:
                 self.failing_calls = tools.FailingCalls(lambda _, cause: lifecycle.fail_here(cause))
@@ -585,7 +584,7 @@ class Job:
             shared_state.install(patches, self.program.start)
 
     def _tools(self, patches: Patches) -> Iterator[Tool]:
-        """Yield the tools of the run in order: a rank fails at a call after its computation, before checks and trace."""
+        """Yield the tools in order: a rank fails at a call after its computation, and before checks and trace."""
         if self.compute != "none":
             folders = [str(each.home) for each in self.program.programs if each.home is not None]
             meter.install(patches, folders=[*folders, str(self.program.start)], **self.computing)

@@ -267,7 +267,7 @@ def _handlers(monitor: Monitor, name: str, check: Callable[..., Any] | None) -> 
         if isinstance(error, Exception) and (state.buffers or state.exposed):  # else the rank is ending
             lines.resume(call.frame, state, raised=True)  # type: ignore[arg-type]
 
-    return Handlers(before, after, failed)
+    return Handlers(before, after, failed, bound=True)
 
 
 def _uncaught(monitor: Monitor, rank: int, error: BaseException) -> None:

@@ -114,7 +114,8 @@ class BoundCall:
         self.outer = outer  # the call that has called back the program's function which makes this one
         self.is_open = False  # whether it has not returned
         self.name = self.title = ""  # see `Callee`
-        self.arguments: tuple[Any, ...] | None = None  # None if they do not fit the parameters, and after the call
+        # None if they do not fit the parameters, if no tool reads them (see `Handlers`), and after the call.
+        self.arguments: tuple[Any, ...] | None = None
         self.frame: FrameType | None = None  # the frame that makes the call; None after the call
         # The source location in the program: a code object, and the offset of an instruction.
         self.code: CodeType = _NOWHERE
@@ -132,6 +133,8 @@ class Handlers(NamedTuple):
     """Takes the call, which is no longer open, and the exception that it raises."""
     instead: Callable[[Any, Callable[..., Any]], Any] | None = None
     """Takes the call and the method, and returns the result: a layer."""
+    bound: bool = False
+    """Whether one of them reads the arguments of calls, which takes longer than all else."""
 
 
 class Tool:
@@ -307,12 +310,12 @@ class _Door:
             _end(call, after, result)
             return result
 
-        def of_any(*args: Any, **named: Any) -> Any:
+        def passing(*args: Any, **named: Any) -> Any:
             return unbound(_frame(CALLER), args, named)
 
-        parameters = _parameters(function)
+        parameters = _parameters(function) if any(each.bound for each in found) else None
         if not parameters:
-            return wraps(function)(of_any)
+            return wraps(function)(passing)
         defaults = list(parameters.values())
         required = defaults.count(Parameter.empty)
         fill = _filling(parameters, required)
