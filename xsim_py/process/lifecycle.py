@@ -171,7 +171,7 @@ def _ended(rank: Rank, time_ps: int, status: int) -> None:
     rank.ended_ps = time_ps
     shard = rank.shard
     shard.finished += 1
-    if rank.extra is not None:
+    if file_locks.locked:
         file_locks.end(rank, time_ps)
     if pipes.ends:
         fifos.end(rank, time_ps)

@@ -24,9 +24,11 @@ class Desk:
         self.said: list[tuple[int, str]] = []
         self.table = LockTable(lambda ask, answer, _: self.said.append((ask.rank, answer)))
 
-    def ask(self, rank: int, kind: int, start: int = 0, end: int = ALL, **told: bool) -> list[tuple[int, str]]:
+    def ask(
+        self, rank: int, kind: int, start: int = 0, end: int = ALL, space: str = "record", **told: bool
+    ) -> list[tuple[int, str]]:
         self.said.clear()
-        self.table.ask(LockRequest(rank, 1, ("record", 7), rank, kind, start, end, **({"waits": True} | told)))
+        self.table.ask(LockRequest(rank, (space, 7), rank, kind, start, end, **({"waits": True} | told)))
         return self.said
 
 
@@ -80,9 +82,7 @@ def test_what_a_dead_rank_has_and_waits_for_is_free():
 @pytest.mark.parametrize(("waits", "answers"), [(False, [REFUSED]), (True, [WAITS])])
 def test_a_lock_of_a_whole_file_is_gone_before_it_is_converted(waits: bool, answers: list[str]):
     desk = Desk()
-    desk.ask(0, SHARED)
-    desk.ask(1, SHARED)
-    desk.said.clear()
-    desk.table.convert(LockRequest(0, 1, ("record", 7), 0, EXCLUSIVE, 0, ALL, waits=waits))
-    assert [answer for _, answer in desk.said] == answers
-    assert desk.ask(1, EXCLUSIVE)[0] == (1, GRANTED)
+    desk.ask(0, SHARED, space="flock")
+    desk.ask(1, SHARED, space="flock")
+    assert [answer for _, answer in desk.ask(0, EXCLUSIVE, space="flock", waits=waits)] == answers
+    assert desk.ask(1, EXCLUSIVE, space="flock")[0] == (0 if waits else 1, GRANTED)

@@ -12,7 +12,8 @@ A fiber that is abandoned (its rank has failed, or the run ended while it was pa
 greenlet is kept until the end of the run (see `dead_objects`).
 
 A program may create greenlets, which switch among themselves, and call MPI in any of them. So once a program has
-accessed `greenlet`, a fiber records at each `park` the greenlet in which to continue.
+accessed `greenlet`, a fiber records at each `park` the greenlet in which to continue. The same flag makes ranks that
+lock files check at each `park` whether they have closed them.
 """
 
 from __future__ import annotations
@@ -102,15 +103,17 @@ class Fiber:
     def park(self, reason: Any) -> None:
         """Return control to the simulator until `resume`; the deadlock report shows the reason."""
         self.waiting = reason
-        if _roaming:
+        if _attentive:
             before, self.greenlet = self.greenlet, getcurrent()
+            if _at_wait is not None:
+                _at_wait(self.rank, self.clock_ps)
         try:
             _switch(_hub)
         # The only sign that an operating system thread has called this: checking before each switch would slow down
         # every message.
         except GreenletError as problem:  # greenlets belong to the thread that made them
             self.waiting = None
-            if _roaming:
+            if _attentive:
                 self.greenlet = before
             raise NotImplementedError(
                 f"rank {self.rank.number} calls MPI from a thread of the operating system, which cannot wait for "
@@ -356,13 +359,20 @@ def free_abandoned() -> None:
     free(_idle)
 
 
-_roaming = False  # True if fibers may be in the program's greenlets, so that each records where to continue
+_attentive = False  # True if fibers may be in the program's greenlets, or if there is something to do at each wait
+_at_wait: Callable[[Rank, int], None] | None = None
 
 
 def record_greenlets(may: bool) -> None:
-    """Set whether fibers record the greenlet in which they continue."""
-    global _roaming
-    _roaming = may
+    """Set, at the start of a run or later, whether fibers record the greenlet in which they continue."""
+    global _attentive
+    _attentive = may
+
+
+def check_at_waits(check: Callable[[Rank, int], None] | None) -> None:
+    """Call ``check(rank, time_ps)`` whenever a rank is about to wait, for the rest of the run; None: no longer."""
+    global _attentive, _at_wait
+    _attentive, _at_wait = _attentive or check is not None, check
 
 
 def keep_idle() -> None:
