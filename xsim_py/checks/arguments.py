@@ -53,13 +53,7 @@ def once(monitor: Monitor, call: MpiCall, pieces: list[tuple[int, int, int]]) ->
 
 
 def subarray(
-    monitor: Monitor,
-    call: MpiCall,
-    datatype: Any,
-    sizes: Any,
-    subsizes: Any,
-    starts: Any,
-    order: int = 0,
+    monitor: Monitor, call: MpiCall, datatype: Any, sizes: Any, subsizes: Any, starts: Any, order: int
 ) -> None:
     """Find a subarray that exceeds its array (MPI 4.1, 5.1.3)."""
     for axis, (size, part, start) in enumerate(zip(sizes, subsizes, starts, strict=False)):

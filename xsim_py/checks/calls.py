@@ -22,7 +22,7 @@ from xsim_py.mpi4py.file import File
 from xsim_py.mpi4py.handle import Handle
 from xsim_py.mpi4py.op import Op
 from xsim_py.mpi4py.probes import Message
-from xsim_py.mpi4py.request import Request
+from xsim_py.mpi4py.request import Grequest, Request
 from xsim_py.mpi4py.win import Win
 from xsim_py.process.ranks import current
 
@@ -152,7 +152,7 @@ class CheckTool(Tool):
         monitor, (owner, name, _) = self.monitor, method
         if owner is None:
             return _handlers(monitor, name, _CHECKS_OF_FUNCTIONS.get(name))
-        found = _handlers(monitor, name, _check_of(owner, name))
+        found = _handlers(monitor, name, check_of(owner, name))
         if not monitor.synchronous:
             return found
         if name in awaiting.TESTS and issubclass(owner, Request):
@@ -231,13 +231,8 @@ def _handlers(monitor: Monitor, name: str, check: Callable[..., Any] | None) -> 
             lines.pause()
         call.place = call.code, call.at, doing.get(state.number, "")
         call.after = None
-        if check is not None and call.arguments is not None:
-            try:
-                call.after = check(monitor, call, *call.arguments)
-            except TypeError as error:
-                if error.__traceback__ is None or error.__traceback__.tb_next is not None:
-                    raise
-                # The arguments fit no parameters: the method itself will say so.
+        if check is not None and call.arguments is not None:  # else the method itself refuses the arguments
+            call.after = check(monitor, call, *call.arguments)
 
     def after(call: MpiCall, result: Any) -> None:
         if polls:
@@ -324,9 +319,10 @@ def _collect_seldom(patches: Patches) -> None:
 
 
 @cache
-def _check_of(owner: type, name: str) -> Callable[..., Any] | None:
+def check_of(owner: type, name: str) -> Callable[..., Any] | None:
+    """Return the check of a method, which takes the monitor, the call and its arguments; None if it has none."""
     if issubclass(owner, Request):
-        return _OF_REQUESTS.get(name)
+        return _OF_REQUESTS.get(name) if owner is not Grequest else None
     if issubclass(owner, Message):
         return point_to_point.OF_MESSAGES.get(name)
     if name in resources.ENDS:

@@ -19,7 +19,6 @@ from xsim_py.mpi.failures.knowledge import is_revoked
 from xsim_py.mpi4py.call_table import COLLECTIVES, Buffer, Collective
 from xsim_py.mpi4py.collective_plans import PARSERS
 from xsim_py.mpi4py.memory import is_in_place
-from xsim_py.mpi4py.op import INSTANCES
 
 from .buffers import are_distinct, check_disjoint, exchange_guards
 from .conflicts import drop_ordered
@@ -33,7 +32,6 @@ from .significant import check_blocks, check_buffers, guards, receives, signific
 if TYPE_CHECKING:
     from .monitor import After, Monitor, MpiCall
 
-SUM = INSTANCES["SUM"]
 _MOST_BLOCKS = 1024
 
 
@@ -199,9 +197,9 @@ Arguments = dict[str, Any]
 
 def _of_row(row: Collective, comm: Any, given: dict[str, Any]) -> Arguments:
     """Return the arguments of a collective that other members' calls are compared with."""
-    found: Arguments = {"root": given.get("root", 0)} if row.has_root else {}
+    found: Arguments = {"root": given["root"]} if row.has_root else {}
     if row.reduces:
-        found["op"] = _op(given.get("op", SUM))
+        found["op"] = _op(given["op"])
     if "recvcounts" in given and (counts := _integers(given["recvcounts"])) is not None:
         found["same"] = f"recvcounts {counts}"
     if row.sent is None or row.received is None or row.is_of_objects:
@@ -251,7 +249,7 @@ def _blocks(buffer: Buffer, spec: Any, peers: Sequence[int], root: int | None) -
     return {each: of_elements(core, count) for each, core, count in blocks if each >= 0 and edges[each] == 1}
 
 
-def _no_arguments(comm: Any, *args: Any, **kwargs: Any) -> Arguments:
+def _no_arguments(comm: Any, *args: Any) -> Arguments:
     return {}
 
 
@@ -263,13 +261,13 @@ def _integers(values: Any) -> list[int] | None:
         return None
 
 
-def _grid(comm: Any, dims: Any, periods: Any = None, reorder: bool = False) -> Arguments:
+def _grid(comm: Any, dims: Any, periods: Any, reorder: bool) -> Arguments:
     lengths = _integers(dims)
     wraps = _integers(periods) or [int(bool(periods))] * len(lengths or ())
     return {"same": f"a grid of {lengths}, periods {[bool(each) for each in wraps]}"}
 
 
-def _graph(comm: Any, index: Any, edges: Any, reorder: bool = False) -> Arguments:
+def _graph(comm: Any, index: Any, edges: Any, reorder: bool) -> Arguments:
     return {"same": f"a graph of {_integers(index)}, {_integers(edges)}"}
 
 
@@ -281,11 +279,11 @@ def _members(comm: Any, group: Any) -> Arguments:
     return {"group": getattr(getattr(group, "_members", None), "ranks", ())}
 
 
-def _merged(comm: Any, high: bool = False) -> Arguments:
+def _merged(comm: Any, high: bool) -> Arguments:
     return {"same": f"high {bool(high)}"}
 
 
-def _leader(comm: Any, local_leader: int, peer_comm: Any) -> Arguments:
+def _leader(comm: Any, local_leader: int, *args: Any) -> Arguments:
     return {"same": f"the leader {local_leader}"}
 
 
@@ -325,8 +323,8 @@ def _check_in_place(
 def _follow(name: str, describe: Callable[..., Arguments]) -> Callable[..., None]:
     """Return the check of a collective without buffers."""
 
-    def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any, **kwargs: Any) -> None:
-        entry = CollectiveCall(call.rank.number, name, call.place, **describe(comm, *args, **kwargs))
+    def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any) -> None:
+        entry = CollectiveCall(call.rank.number, name, call.place, **describe(comm, *args))
         enter(monitor, call, comm, entry)
         call.rank.steps.add([entry], [entry], True)
 
@@ -339,10 +337,8 @@ def _follow_blocking(name: str, row: Collective) -> Callable[..., After | None]:
     which, synchronises, has_blocks = _in_place_argument(row), _synchronises(name), row.has_unequal_blocks
     has_two = not row.is_of_objects and row.sent is not row.received
 
-    def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any, **kwargs: Any) -> After | None:
-        given = row.bound(args, kwargs)
-        if given is None:  # the call itself reports the error
-            return None
+    def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any) -> After | None:
+        given = dict(zip(row.parameters, args, strict=True))
         entry = CollectiveCall(call.rank.number, spelled, call.place, **_of_row(row, comm, given))
         if which:
             _check_in_place(monitor, call, comm, entry, which, given)
@@ -363,7 +359,7 @@ def _follow_blocking(name: str, row: Collective) -> Callable[..., After | None]:
     return follow
 
 
-def _check_disjoint_after(monitor: Monitor, call: MpiCall, both: tuple[Any, Any], after: After | None = None) -> After:
+def _check_disjoint_after(monitor: Monitor, call: MpiCall, both: tuple[Any, Any], after: After | None) -> After:
     """Return the check for overlapping buffers that a successful collective has accepted."""
 
     def succeeded(result: Any) -> bool | None:
@@ -377,10 +373,8 @@ def _follow_nonblocking(name: str, row: Collective) -> Callable[..., After | Non
     """Return the check of a nonblocking collective."""
     which = _in_place_argument(row)
 
-    def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any, **kwargs: Any) -> After | None:
-        given = row.bound(args, kwargs)
-        if given is None:  # the call itself reports the error
-            return None
+    def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any) -> After | None:
+        given = dict(zip(row.parameters, args, strict=True))
         entry = CollectiveCall(call.rank.number, name, call.place, **_of_row(row, comm, given))
         if which:
             _check_in_place(monitor, call, comm, entry, which, given)
@@ -407,10 +401,8 @@ def _follow_nonblocking(name: str, row: Collective) -> Callable[..., After | Non
 def _follow_persistent(name: str, row: Collective) -> Callable[..., After | None]:
     """Return the check of a persistent collective, whose order of starts is free."""
 
-    def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any, **kwargs: Any) -> After | None:
-        given = row.bound(args, kwargs, info=True)
-        if given is None:  # the call itself reports the error
-            return None
+    def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any) -> After | None:
+        given = dict(zip(row.parameters, args, strict=False))  # without `info`
         entry = CollectiveCall(call.rank.number, name, call.place, **_of_row(row, comm, given))
         core = core_of(comm)
         if row.has_unequal_blocks and core is not None:
@@ -438,17 +430,15 @@ def _follow_persistent(name: str, row: Collective) -> Callable[..., After | None
     return follow
 
 
-def _create_group(monitor: Monitor, call: MpiCall, comm: Any, group: Any, tag: int = 0) -> None:
+def _create_group(monitor: Monitor, call: MpiCall, comm: Any, group: Any, tag: int) -> None:
     """Record the group and tag of ``Create_group``, for a deadlock report."""
     call.matching = f"{_group(_members(comm, group)['group'])} and tag {tag}"
 
 
-def _create_intercomm(
-    monitor: Monitor, call: MpiCall, comm: Any, local_leader: int, peer_comm: Any, *args: Any, **named: Any
-) -> None:
+def _create_intercomm(monitor: Monitor, call: MpiCall, comm: Any, local_leader: int, *args: Any) -> None:
     """Check ``Create_intercomm``, which is a separate collective of each of the two groups."""
-    call.matching = f"tag {args[1] if len(args) > 1 else named.get('tag', 0)}"
-    _follow("Create_intercomm", _leader)(monitor, call, comm, local_leader, peer_comm)
+    call.matching = f"tag {args[-1]}"
+    _follow("Create_intercomm", _leader)(monitor, call, comm, local_leader)
 
 
 CHECKS: dict[str, Callable[..., Any]] = {

@@ -34,7 +34,7 @@ _VALUES = (int, float, complex, bool, str, bytes, type(None), np.generic, np.dty
 _KINDS = ("integer", "fortran integer", "real", "complex", "logical")
 
 
-def created(monitor: Monitor, call: MpiCall, cls: Any, function: Any, commute: bool = False) -> After | None:
+def created(monitor: Monitor, call: MpiCall, cls: Any, function: Any, commute: bool) -> After | None:
     """Check ``Op.Create``."""
     if not commute or not _changes_nothing_else(function):
         return None

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py.code_origin import shown
 from xsim_py.findings import REQUEST_LIFECYCLE
-from xsim_py.mpi.constants import MODE_RDONLY
 from xsim_py.mpi.io.representation import in_file
-from xsim_py.mpi4py.datatype import INSTANCES
 
 from . import buffers, collectives
 from .records import CollectiveCall
@@ -24,16 +22,7 @@ _TOGETHER = ("Set_size", "Preallocate", "Sync", "Seek_shared", "Set_atomicity")
 _COLLECTIVE_SUFFIXES = ("_all", "_at_all", "_ordered")
 
 
-def _open(
-    monitor: Monitor,
-    call: MpiCall,
-    cls: Any,
-    comm: Any,
-    filename: Any,
-    amode: int = MODE_RDONLY,
-    *_: Any,
-    **__: Any,
-) -> None:
+def _open(monitor: Monitor, call: MpiCall, cls: Any, comm: Any, filename: Any, amode: int, info: Any) -> None:
     """Check ``File.Open``, for which all members pass the same file and mode."""
     entry = CollectiveCall(call.rank.number, call.title, call.place)
     entry.same = f"file {shown(os.path.realpath(os.fsdecode(filename)), monitor.start)} with mode {int(amode)}"
@@ -41,7 +30,7 @@ def _open(
     call.rank.steps.add([entry], [entry], True)
 
 
-def _collective(monitor: Monitor, call: MpiCall, file: Any, *args: Any, **kwargs: Any) -> None:
+def _collective(monitor: Monitor, call: MpiCall, file: Any, *args: Any) -> None:
     """Check a call that all ranks which have opened the file make."""
     _join(monitor, call, file)
 
@@ -50,11 +39,10 @@ def _blocking_transfer(name: str) -> Callable[..., After | None]:
     """Return the check of a blocking read or write."""
     reads, is_collective, place = name.startswith("Write"), name.endswith(_COLLECTIVE_SUFFIXES), int("_at" in name)
 
-    def follow(monitor: Monitor, call: MpiCall, file: Any, *args: Any, **kwargs: Any) -> After | None:
+    def follow(monitor: Monitor, call: MpiCall, file: Any, *args: Any) -> After | None:
         after = None
         if call.rank.buffers or call.rank.exposed:
-            buf = args[place] if len(args) > place else kwargs.get("buf")
-            after = buffers.overlapping(monitor, call, buf, reads=reads)
+            after = buffers.overlapping(monitor, call, args[place], reads=reads)
         if is_collective:
             _join(monitor, call, file)
         return after
@@ -73,14 +61,7 @@ def _join(monitor: Monitor, call: MpiCall, file: Any, same: str = "") -> None:
 
 
 def _view(
-    monitor: Monitor,
-    call: MpiCall,
-    file: Any,
-    disp: int = 0,
-    etype: Any = INSTANCES["BYTE"],
-    filetype: Any = None,
-    datarep: str | None = "native",
-    info: Any = None,
+    monitor: Monitor, call: MpiCall, file: Any, disp: int, etype: Any, filetype: Any, datarep: str | None, info: Any
 ) -> None:
     """Check ``Set_view``, for which all members pass etypes of equal extent."""
     try:
@@ -93,10 +74,9 @@ def _view(
 def _nonblocking_transfer(*, reads: bool) -> Callable[..., After | None]:
     """Return the check of a call that begins a nonblocking or split read or write."""
 
-    def follow(monitor: Monitor, call: MpiCall, file: Any, *args: Any, **kwargs: Any) -> After | None:
+    def follow(monitor: Monitor, call: MpiCall, file: Any, *args: Any) -> After | None:
         _check_pending_split(monitor, call, file)
-        buf = kwargs["buf"] if "buf" in kwargs else args[-1]
-        used = (buffers.guard_send_buffer if reads else buffers.guard_receive_buffer)(monitor, call, buf)
+        used = (buffers.guard_send_buffer if reads else buffers.guard_receive_buffer)(monitor, call, args[-1])
 
         def begun(request: Any) -> None:
             record: Any = of_request(monitor, call, request)
@@ -123,7 +103,7 @@ def _check_pending_split(monitor: Monitor, call: MpiCall, file: Any) -> None:
         _if_uncaught(monitor, call, text, where)
 
 
-def _end_split(monitor: Monitor, call: MpiCall, file: Any, *args: Any, **kwargs: Any) -> After | None:
+def _end_split(monitor: Monitor, call: MpiCall, file: Any, *args: Any) -> After | None:
     """Check the second half of a split call, after which the buffer is free again."""
     key = call.rank.number, "split", id(file._impl)
     begun = monitor.signals.get(key)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
+from xsim_py.mpi.constants import PROC_NULL
 from xsim_py.mpi4py.bufspec import UserBuffer, message
 
 from . import buffers, signatures
@@ -25,20 +25,9 @@ def _prepared(*, sends: bool) -> Callable[..., After | None]:
     """Return the check of ``Psend_init`` or ``Precv_init``."""
 
     def follow(
-        monitor: Monitor,
-        call: MpiCall,
-        comm: Any,
-        buf: Any,
-        partitions: int,
-        peer: int = ANY_SOURCE,
-        tag: int = 0 if sends else ANY_TAG,
-        info: Any = None,
-        *,
-        dest: int | None = None,
-        source: int | None = None,
+        monitor: Monitor, call: MpiCall, comm: Any, buf: Any, partitions: int, peer: int, tag: int, info: Any
     ) -> After:
         core = core_of(comm)
-        peer = next((each for each in (dest, source) if each is not None), peer)
 
         def prepared(request: Any) -> None:
             record = of_request(monitor, call, request)
@@ -99,11 +88,11 @@ def started(monitor: Monitor, call: MpiCall, record: RequestRecord) -> None:
 def _ready(which: Callable[..., Iterable[int]]) -> Callable[..., After | None]:
     """Return the check of ``Pready``, ``Pready_range`` or ``Pready_list``."""
 
-    def follow(monitor: Monitor, call: MpiCall, request: Any, *args: Any, **kwargs: Any) -> After | None:
+    def follow(monitor: Monitor, call: MpiCall, request: Any, *args: Any) -> After | None:
         record = call.rank.requests.get(id(request._impl))
         if record is None or not record.active:
             return None
-        chosen = list(which(*args, *kwargs.values()))
+        chosen = list(which(*args))
         return lambda _: _use(monitor, call, record, chosen)
 
     return follow

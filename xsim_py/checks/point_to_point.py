@@ -68,26 +68,20 @@ def _wait(call: MpiCall, side: MessageSide | None, next_side: MessageSide | None
         call.rank.steps.add_blocking(side)
 
 
-def send_buffer(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, dest: int, tag: int = 0) -> None:
+def send_buffer(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, dest: int, tag: int) -> None:
     """Check ``Send``, ``Bsend``, ``Ssend`` or ``Rsend``."""
     buffers.overlapping(monitor, call, buf, reads=True)
     _wait(call, _send(call, core_of(comm), of_buffer(buf), dest, tag))
 
 
-def send_object(monitor: Monitor, call: MpiCall, comm: Any, obj: Any, dest: int, tag: int = 0) -> None:
+def send_object(monitor: Monitor, call: MpiCall, comm: Any, obj: Any, dest: int, tag: int) -> None:
     """Check ``send``, ``bsend`` or ``ssend``."""
     buffers.overlapping_object(monitor, call, obj)
     _wait(call, _send(call, core_of(comm), PICKLE, dest, tag))
 
 
 def receive_buffer(
-    monitor: Monitor,
-    call: MpiCall,
-    comm: Any,
-    buf: Any,
-    source: int = ANY_SOURCE,
-    tag: int = ANY_TAG,
-    status: Any = None,
+    monitor: Monitor, call: MpiCall, comm: Any, buf: Any, source: int, tag: int, status: Any
 ) -> After | None:
     """Check ``Recv``."""
     after = buffers.overlapping(monitor, call, buf)
@@ -97,27 +91,12 @@ def receive_buffer(
     return after
 
 
-def receive_object(
-    monitor: Monitor,
-    call: MpiCall,
-    comm: Any,
-    buf: Any = None,
-    source: int = ANY_SOURCE,
-    tag: int = ANY_TAG,
-    status: Any = None,
-) -> None:
+def receive_object(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, source: int, tag: int, status: Any) -> None:
     """Check ``recv``."""
     _wait(call, _receive(monitor, call, core_of(comm), PICKLE, source, tag))
 
 
-def probe(
-    monitor: Monitor,
-    call: MpiCall,
-    comm: Any,
-    source: int = ANY_SOURCE,
-    tag: int = ANY_TAG,
-    status: Any = None,
-) -> After | None:
+def probe(monitor: Monitor, call: MpiCall, comm: Any, source: int, tag: int, status: Any) -> After | None:
     """Check a probe, which waits for a message without receiving it."""
     if source == ANY_SOURCE:
         monitor.wildcards = True
@@ -145,21 +124,19 @@ def _fits(message: Message, side: MessageSide) -> bool:
     return wanted and (message.to, message.cid, message.source) == (side.rank, side.comm.cid, side.peer)
 
 
-def begin_send_buffer(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, dest: int, tag: int = 0) -> After | None:
+def begin_send_buffer(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, dest: int, tag: int) -> After | None:
     """Check a nonblocking send, whose buffer must not be written before it completes."""
     side = _send(call, core_of(comm), of_buffer(buf), dest, tag)
     return _begun(monitor, call, side, None if side is None else buffers.guard_send_buffer(monitor, call, buf))
 
 
-def begin_send_object(monitor: Monitor, call: MpiCall, comm: Any, obj: Any, dest: int, tag: int = 0) -> After | None:
+def begin_send_object(monitor: Monitor, call: MpiCall, comm: Any, obj: Any, dest: int, tag: int) -> After | None:
     """Check ``isend``, ``ibsend`` or ``issend``."""
     buffers.overlapping_object(monitor, call, obj)
     return _begun(monitor, call, _send(call, core_of(comm), PICKLE, dest, tag), None)
 
 
-def begin_receive_buffer(
-    monitor: Monitor, call: MpiCall, comm: Any, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG
-) -> After | None:
+def begin_receive_buffer(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, source: int, tag: int) -> After | None:
     """Check ``Irecv``, whose buffer must not be accessed before it completes."""
     arguments.fits(monitor, call, buf)
     into_copy(monitor, call, buf, 0, "buf")
@@ -167,14 +144,7 @@ def begin_receive_buffer(
     return _begun(monitor, call, side, None if side is None else buffers.guard_receive_buffer(monitor, call, buf))
 
 
-def begin_receive_object(
-    monitor: Monitor,
-    call: MpiCall,
-    comm: Any,
-    buf: Any = None,
-    source: int = ANY_SOURCE,
-    tag: int = ANY_TAG,
-) -> After | None:
+def begin_receive_object(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, source: int, tag: int) -> After | None:
     """Check ``irecv``."""
     return _begun(monitor, call, _receive(monitor, call, core_of(comm), PICKLE, source, tag), None)
 
@@ -203,11 +173,11 @@ def send_receive(signature_of: Callable[[Any], Signature | None]) -> Callable[..
         comm: Any,
         sendbuf: Any,
         dest: int,
-        sendtag: int = 0,
-        recvbuf: Any = None,
-        source: int = ANY_SOURCE,
-        recvtag: int = ANY_TAG,
-        status: Any = None,
+        sendtag: int,
+        recvbuf: Any,
+        source: int,
+        recvtag: int,
+        status: Any,
     ) -> After | None:
         core, after = core_of(comm), None
         send = _send(call, core, signature_of(sendbuf), dest, sendtag)
@@ -235,10 +205,10 @@ def send_receive_replace(
     comm: Any,
     buf: Any,
     dest: int,
-    sendtag: int = 0,
-    source: int = ANY_SOURCE,
-    recvtag: int = ANY_TAG,
-    status: Any = None,
+    sendtag: int,
+    source: int,
+    recvtag: int,
+    status: Any,
 ) -> After | None:
     """Check ``Sendrecv_replace``."""
     core, signature = core_of(comm), of_buffer(buf)
@@ -257,10 +227,10 @@ def begin_send_receive(
     comm: Any,
     sendbuf: Any,
     dest: int,
-    sendtag: int = 0,
-    recvbuf: Any = None,
-    source: int = ANY_SOURCE,
-    recvtag: int = ANY_TAG,
+    sendtag: int,
+    recvbuf: Any,
+    source: int,
+    recvtag: int,
 ) -> After:
     """Check ``Isendrecv``: its send buffer must not be written, its receive buffer not accessed."""
     sends, receives = dest != PROC_NULL, source != PROC_NULL
@@ -273,14 +243,7 @@ def begin_send_receive(
 
 
 def begin_send_receive_replace(
-    monitor: Monitor,
-    call: MpiCall,
-    comm: Any,
-    buf: Any,
-    dest: int,
-    sendtag: int = 0,
-    source: int = ANY_SOURCE,
-    recvtag: int = ANY_TAG,
+    monitor: Monitor, call: MpiCall, comm: Any, buf: Any, dest: int, sendtag: int, source: int, recvtag: int
 ) -> After:
     """Check ``Isendrecv_replace``."""
     receives = source != PROC_NULL
@@ -311,14 +274,12 @@ def _pickled(_: Any) -> Signature:
     return PICKLE
 
 
-def prepare_send(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, dest: int, tag: int = 0) -> After | None:
+def prepare_send(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, dest: int, tag: int) -> After | None:
     """Check a persistent send; each start begins a message."""
     return _prepared(monitor, call, comm, buf, dest, tag, sends=True)
 
 
-def prepare_receive(
-    monitor: Monitor, call: MpiCall, comm: Any, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG
-) -> After | None:
+def prepare_receive(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, source: int, tag: int) -> After | None:
     """Check ``Recv_init``."""
     arguments.fits(monitor, call, buf)
     into_copy(monitor, call, buf, 0, "buf")
@@ -385,9 +346,8 @@ def _start(monitor: Monitor, call: MpiCall, request: Any) -> MessageSide | None:
 def receive_matched(signature_of: Callable[[Any], Signature | None]) -> Callable[..., After | None]:
     """Return the check of ``Message.Recv``, ``Irecv``, ``recv`` or ``irecv``."""
 
-    def follow(monitor: Monitor, call: MpiCall, message: Any, *buf: Any, **named: Any) -> After | None:
-        envelope = message._impl
-        where = buf[0] if buf else named.get("buf")
+    def follow(monitor: Monitor, call: MpiCall, message: Any, *args: Any) -> After | None:
+        envelope, where = message._impl, args[0] if args else None
         receive = call.side(None, ANY_SOURCE, ANY_TAG, signature_of(where), False)
         monitor.received(envelope, receive)
         stores = receive.partner is not None and signature_of is not _pickled

@@ -175,15 +175,15 @@ def _never_completed(monitor: Monitor, state: RankState, record: RequestRecord) 
     monitor.note(REQUEST_LIFECYCLE, record.place, text, state.number)
 
 
-def wait(monitor: Monitor, call: MpiCall, request: Any, status: Any = None) -> None:
+def wait(monitor: Monitor, call: MpiCall, request: Any, status: Any) -> None:
     """Check ``Wait``, which returns at once for an unstarted request.
 
     That is an error if the request is started later.
     """
-    wait_all(monitor, call, None, (request,))
+    wait_all(monitor, call, None, (request,), None)
 
 
-def wait_all(monitor: Monitor, call: MpiCall, cls: Any, requests: Any, statuses: Any = None) -> None:
+def wait_all(monitor: Monitor, call: MpiCall, cls: Any, requests: Any, statuses: Any) -> None:
     """Check ``Waitall``."""
     records = call.rank.requests
     for request in requests:
@@ -192,24 +192,22 @@ def wait_all(monitor: Monitor, call: MpiCall, cls: Any, requests: Any, statuses:
             record.waited_for = True
 
 
-def status(monitor: Monitor, call: MpiCall, request: Any, status: Any = None) -> Callable[[Any], None]:
+def status(monitor: Monitor, call: MpiCall, request: Any, status: Any) -> Callable[[Any], None]:
     """Check ``Get_status``: a complete request no longer uses its buffers (MPI 4.1, 3.7.6)."""
     return lambda result: _complete(call, [request] if result else [])
 
 
-def status_all(monitor: Monitor, call: MpiCall, cls: Any, requests: Any, statuses: Any = None) -> Callable[[Any], None]:
+def status_all(monitor: Monitor, call: MpiCall, cls: Any, requests: Any, statuses: Any) -> Callable[[Any], None]:
     """Check ``Get_status_all``."""
     return lambda result: _complete(call, requests if result else [])
 
 
-def status_any(monitor: Monitor, call: MpiCall, cls: Any, requests: Any, status: Any = None) -> Callable[[Any], None]:
+def status_any(monitor: Monitor, call: MpiCall, cls: Any, requests: Any, status: Any) -> Callable[[Any], None]:
     """Check ``Get_status_any``."""
     return lambda result: _complete(call, [requests[result[0]]] if result[1] and result[0] >= 0 else [])
 
 
-def status_some(
-    monitor: Monitor, call: MpiCall, cls: Any, requests: Any, statuses: Any = None
-) -> Callable[[Any], None]:
+def status_some(monitor: Monitor, call: MpiCall, cls: Any, requests: Any, statuses: Any) -> Callable[[Any], None]:
     """Check ``Get_status_some``."""
     return lambda result: _complete(call, [requests[index] for index in result or ()])
 

@@ -131,13 +131,7 @@ def _guarded(
 
 def _writes(how: str) -> Callable[..., After | None]:
     def follow(
-        monitor: Monitor,
-        call: MpiCall,
-        win: Any,
-        origin: Any,
-        target_rank: int,
-        target: Any = None,
-        op: Any = SUM,
+        monitor: Monitor, call: MpiCall, win: Any, origin: Any, target_rank: int, target: Any, op: Any = None
     ) -> After | None:
         mine, parsed = _window_of(call, win), _parsed(origin)
         if mine is None or parsed is None:
@@ -151,9 +145,7 @@ def _writes(how: str) -> Callable[..., After | None]:
     return follow
 
 
-def _reads(
-    monitor: Monitor, call: MpiCall, win: Any, origin: Any, target_rank: int, target: Any = None
-) -> After | None:
+def _reads(monitor: Monitor, call: MpiCall, win: Any, origin: Any, target_rank: int, target: Any) -> After | None:
     mine, parsed = _window_of(call, win), _parsed(origin)
     if mine is None or parsed is None:
         return None
@@ -173,8 +165,8 @@ def _fetches(
     origin: Any,
     result: Any,
     target_rank: int,
-    target: Any = None,
-    op: Any = SUM,
+    target: Any,
+    op: Any,
     compare: Any = None,
 ) -> After | None:
     mine, parsed = _window_of(call, win), _parsed(result)
@@ -192,14 +184,7 @@ def _fetches(
 
 
 def _fetches_one(
-    monitor: Monitor,
-    call: MpiCall,
-    win: Any,
-    origin: Any,
-    result: Any,
-    target_rank: int,
-    target_disp: int = 0,
-    op: Any = SUM,
+    monitor: Monitor, call: MpiCall, win: Any, origin: Any, result: Any, target_rank: int, target_disp: int, op: Any
 ) -> After | None:
     return _fetches(monitor, call, win, origin, result, target_rank, target_disp, op)
 
@@ -212,7 +197,7 @@ def _swaps(
     compare: Any,
     result: Any,
     target_rank: int,
-    target_disp: int = 0,
+    target_disp: int,
 ) -> After | None:
     return _fetches(monitor, call, win, origin, result, target_rank, target_disp, INSTANCES["REPLACE"], compare)
 
@@ -263,13 +248,13 @@ def _completing(
 ) -> Callable[..., After | None]:
     """Return the check of a call that completes the accesses to some targets."""
 
-    def follow(monitor: Monitor, call: MpiCall, win: Any, *args: Any, **kwargs: Any) -> After | None:
+    def follow(monitor: Monitor, call: MpiCall, win: Any, *args: Any) -> After | None:
         mine = _window_of(call, win)
         if mine is None:
             return None
 
         def done(_: Any) -> None:
-            for target in list(targets(mine, next(iter((*args, *kwargs.values())), None))):
+            for target in list(targets(mine, next(iter(args), None))):
                 accesses = mine.open.pop(target, ())
                 _complete(call.rank, accesses)
                 if accesses:
@@ -289,13 +274,13 @@ def _completing(
 def _completing_locally(targets: Callable[[OpenWindow, Any], Iterable[int]]) -> Callable[..., After | None]:
     """Return the check of a call that completes the accesses to some targets at the origin."""
 
-    def follow(monitor: Monitor, call: MpiCall, win: Any, *args: Any, **kwargs: Any) -> After | None:
+    def follow(monitor: Monitor, call: MpiCall, win: Any, *args: Any) -> After | None:
         mine = _window_of(call, win)
         if mine is None:
             return None
 
         def done(_: Any) -> None:
-            for target in targets(mine, next(iter((*args, *kwargs.values())), None)):
+            for target in targets(mine, next(iter(args), None)):
                 _complete_at_origin(call.rank, mine, target, [*mine.open.get(target, ())])
 
         return done
@@ -335,7 +320,7 @@ def _ending(call: MpiCall, mine: OpenWindow) -> After | None:
     return done
 
 
-def _fence(monitor: Monitor, call: MpiCall, win: Any, assertion: int = 0) -> After | None:
+def _fence(monitor: Monitor, call: MpiCall, win: Any, assertion: int) -> After | None:
     mine = _window_of(call, win)
     if mine is None:
         return None
@@ -357,14 +342,7 @@ def _fence(monitor: Monitor, call: MpiCall, win: Any, assertion: int = 0) -> Aft
     return ended
 
 
-def _lock(
-    monitor: Monitor,
-    call: MpiCall,
-    win: Any,
-    rank: int,
-    lock_type: int = LOCK_EXCLUSIVE,
-    assertion: int = 0,
-) -> After | None:
+def _lock(monitor: Monitor, call: MpiCall, win: Any, rank: int, lock_type: int, assertion: int) -> After | None:
     mine, place = _window_of(call, win), call.place
     if mine is None:
         return None
@@ -381,7 +359,7 @@ def _lock(
     return done
 
 
-def _lock_all(monitor: Monitor, call: MpiCall, win: Any, assertion: int = 0) -> None:
+def _lock_all(monitor: Monitor, call: MpiCall, win: Any, assertion: int) -> None:
     mine = _window_of(call, win)
     if mine is not None:
         mine.begun[epochs.ALL] = call.place
@@ -409,7 +387,7 @@ def _signal(monitor: Monitor, mine: OpenWindow, kind: str, source: int, dest: in
     return found
 
 
-def _post(monitor: Monitor, call: MpiCall, win: Any, group: Any, assertion: int = 0) -> None:
+def _post(monitor: Monitor, call: MpiCall, win: Any, group: Any, assertion: int) -> None:
     mine = _window_of(call, win)
     if mine is not None:
         mine.begun[epochs.POSTED] = call.place
@@ -420,7 +398,7 @@ def _post(monitor: Monitor, call: MpiCall, win: Any, group: Any, assertion: int 
             signal.since = moment
 
 
-def _start(monitor: Monitor, call: MpiCall, win: Any, group: Any, assertion: int = 0) -> None:
+def _start(monitor: Monitor, call: MpiCall, win: Any, group: Any, assertion: int) -> None:
     mine = _window_of(call, win)
     if mine is not None:
         mine.begun[epochs.ALL] = call.place
@@ -477,7 +455,7 @@ def _ranks_in_window(mine: OpenWindow, group: Any) -> list[int]:
         return []
 
 
-def _created(monitor: Monitor, call: MpiCall, cls: Any, *args: Any, **kwargs: Any) -> After:
+def _created(monitor: Monitor, call: MpiCall, cls: Any, *args: Any) -> After:
     caller = "" if call.frame is None else call.frame.f_code.co_filename  # the file that calls the method
 
     def done(win: Any) -> None:

@@ -13,12 +13,12 @@ lower-case row is a blocking call.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-__all__ = ["COLLECTIVES", "Buffer", "Collective"]
+__all__ = ["COLLECTIVES", "OPTIONAL", "Buffer", "Collective"]
 
 _ROWS = """
 Comm       Barrier
@@ -56,7 +56,7 @@ Intracomm  exscan                 sendobj:one    op
 Topocomm   neighbor_allgather     sendobj:one
 Topocomm   neighbor_alltoall      sendobj:each
 """
-_OPTIONAL = ("op", "recvcounts", "root")
+OPTIONAL = ("op", "recvcounts", "root")
 """Parameters with a default."""
 
 
@@ -118,32 +118,6 @@ class Collective:
     def has_unequal_blocks(self) -> bool:
         """True if a buffer has a count for each rank."""
         return any(each.form in ("v", "w") for each in self.buffers)
-
-    @cached_property
-    def _required(self) -> int:
-        return sum(name not in _OPTIONAL for name in self.parameters)
-
-    @cached_property
-    def _known(self) -> frozenset[str]:
-        return frozenset(self.parameters)
-
-    def bound(self, args: tuple[Any, ...], named: Mapping[str, Any], *, info: bool = False) -> dict[str, Any] | None:
-        """Return the arguments of a call by parameter; None if the call itself rejects them.
-
-        The result contains neither omitted arguments nor `info`, which only persistent calls have.
-        """
-        if info:
-            named = {name: value for name, value in named.items() if name != "info"}
-            args = args[: -1 if len(args) == len(self.parameters) + 1 else None]
-        given = dict(zip(self.parameters, args, strict=False))
-        if len(args) > len(self.parameters):
-            return None
-        if not named:
-            return given if len(args) >= self._required else None
-        if not given.keys().isdisjoint(named) or not self._known >= named.keys():
-            return None
-        given |= named
-        return given if given.keys() >= self._known.difference(_OPTIONAL) else None
 
     def c_arguments(self, form: str = "") -> Iterator[str]:
         """Yield the kinds of the arguments of a call in C, in order (MPI 4.1, A.3.4).

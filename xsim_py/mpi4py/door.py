@@ -52,12 +52,14 @@ __all__ = [
     "ANY_CALL",
     "FUNCTIONS",
     "LIFE",
+    "OWNERS",
     "BoundCall",
     "Callee",
     "Handlers",
     "Tool",
     "is_mpi_call",
     "known_calls",
+    "methods_of",
     "open_door",
 ]
 
@@ -88,7 +90,7 @@ COMMUNICATING: Final = _ours(
 )
 """The classes whose methods trace, failures and meter regard as MPI calls."""
 
-_OWNERS: Final = sorted(
+OWNERS: Final = sorted(
     COMMUNICATING | _ours(Datatype, Errhandler, Group, Info, Op, Session), key=lambda cls: cls.__qualname__
 )
 """All classes with methods that pass the door."""
@@ -156,11 +158,11 @@ def is_mpi_call(method: Callee) -> bool:
 @cache
 def known_calls() -> frozenset[str]:
     """Return the names of all these calls, spelled as in mpi4py, and `ANY_CALL`."""
-    methods = {name for owner in COMMUNICATING - {Handle} for name in _methods_of(owner)}
+    methods = {name for owner in COMMUNICATING - {Handle} for name in methods_of(owner)}
     return frozenset({*methods, *LIFE, ANY_CALL})
 
 
-def _methods_of(owner: type) -> list[str]:
+def methods_of(owner: type) -> list[str]:
     """Return the names of the public methods that a class itself defines."""
     return [
         name
@@ -385,8 +387,8 @@ def open_door(patches: Patches, tools: Sequence[Tool]) -> None:
         return
     door = _Door(tools)
     patches.at_end(door.end)
-    for owner in _OWNERS:
-        for name in _methods_of(owner):
+    for owner in OWNERS:
+        for name in methods_of(owner):
             value = vars(owner)[name]
             function = value.__func__ if isinstance(value, classmethod) else value
             wrapped = door.wrapped(Callee(owner, name, f"{family(owner)}.{name}"), function)
