@@ -2,6 +2,9 @@
 
 import inspect
 import io
+import re
+from dataclasses import MISSING, fields
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,27 +12,73 @@ import pytest
 
 from tests.doc_blocks import ROOT
 from tests.test_docs import options_of, rows
-from xsim_py import simulate
+from xsim_py import run, simulate
 from xsim_py.cli import main
 from xsim_py.config import load_machine
 from xsim_py.errors import ConfigError
-from xsim_py.parameters import RunParameters, read
+from xsim_py.parameters import PARAMETERS, RunArguments, RunParameters, read
+from xsim_py.study.description import OPTIONS
+from xsim_py.testing import plugin
 
-DEFAULTS = {
-    name: parameter.default
-    for name, parameter in inspect.signature(simulate).parameters.items()
-    if parameter.default is not parameter.empty
-}
+OF_THE_CALLER = ("program", "background", "stdout", "stderr", "progress", "started")
 
 
 def asked(**told: Any) -> RunParameters:
-    return read({**DEFAULTS, "ranks": 1, **told})
+    return read(RunArguments(**{"ranks": 1, **told}))
+
+
+def test_simulate_and_its_docstring_have_the_parameters_of_the_table():
+    signature = inspect.signature(simulate).parameters
+    assert set(signature) - set(OF_THE_CALLER) == set(PARAMETERS)
+    text = inspect.getdoc(simulate).partition("\nReturns\n")[0]
+    described = re.findall(r"^(\w+(?:, \w+)*) : ", text, re.MULTILINE)
+    assert sorted(name for names in described for name in names.split(", ")) == sorted(signature)
+    for each in fields(RunArguments):
+        assert each.type in (signature[each.name].annotation, "Any")
+        assert PARAMETERS[each.name].default == (
+            MISSING if signature[each.name].default is inspect.Parameter.empty else signature[each.name].default
+        )
+
+
+def test_simulate_hands_on_what_it_is_given(monkeypatch: pytest.MonkeyPatch):
+    """Each by its own name, which `RunArguments` cannot check."""
+    given: list[RunArguments] = []
+
+    def note(program: Any, arguments: RunArguments) -> None:
+        given.append(arguments)
+        raise ConfigError("enough")
+
+    monkeypatch.setattr(run, "_settings", note)
+    with pytest.raises(ConfigError, match="enough"):
+        simulate("pass", **{name: name for name in PARAMETERS})  # type: ignore[arg-type]
+    assert {name: getattr(given[0], name) for name in PARAMETERS} == {name: name for name in PARAMETERS}
+
+
+def test_front_ends_have_what_the_table_says():
+    options = {name for name, row in PARAMETERS.items() if row.option}
+    assert {flag for name in options for flag in PARAMETERS[name].flags} <= options_of("run")
+    assert {name for name, row in PARAMETERS.items() if row.study is not None} == set(OPTIONS) - {"program"}
+
+
+def test_options_of_the_pytest_plugin_are_parameters_with_the_same_values():
+    """The plugin cannot read the table, because every session of pytest loads it."""
+    added: dict[str, dict[str, Any]] = {}
+    group = SimpleNamespace(addoption=lambda name, **settings: added.update({name: settings}))
+    config = SimpleNamespace(getini=lambda name: (), invocation_params=SimpleNamespace(args=()))
+    plugin.pytest_addoption(SimpleNamespace(getgroup=lambda *_: group), SimpleNamespace(getplugin=lambda _: config))
+    found = {name: added[f"--xsim-{name}"] for name in PARAMETERS if f"--xsim-{name}" in added and name != "ranks"}
+    assert list(found) == ["machine", "seed", "shards", "fail", "check"]
+    for name, settings in found.items():
+        row = PARAMETERS[name]
+        assert settings.get("metavar", "") == row.metavar
+        assert (settings.get("action") == "append") == (row.each is not None)
 
 
 def test_what_is_not_said_is_none_or_empty():
     assert asked() == RunParameters(
-        1, None, [], 0, 1, {}, None, None, "auto", (), None, None, 0, *[False] * 6, None, (), (), None
+        1, None, [], 0, 1, {}, None, None, [], (), None, None, None, "greenlets", *[False] * 4, None, (), None, (), 0
     )
+    assert (asked().overrides, asked().way, asked().ranks_per_process, asked().spawned) == ({}, "auto", 0, False)
 
 
 def test_values_may_be_as_on_the_command_line_or_python_s_own():

@@ -94,7 +94,7 @@ class Job:
         self.network = make_network(spec, places=self.machine)
         self.computing = self._computing()
         self.noise = make_noise(spec, seed=self.seed, node_of=self.machine.node_of)
-        self.isolation = settings.isolation
+        self.isolation = settings.ranks_per_process
         self.spawned = settings.spawned
         self.collectives = settings.way
         self.transport, self.blocks = self._spread(settings.shards)

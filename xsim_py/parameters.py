@@ -1,8 +1,12 @@
-"""Parsing of the parameters of `simulate` and the options of `xsim run`, with equal errors.
+"""The table of the parameters of a run, and their checks.
 
-The command line passes text, and Python passes values; a function here accepts both, or raises a `ValueError` that
-describes the error. Parameters and options have the same names.
+A parameter is a field of `RunArguments`, whose row has everything that a front end needs. `simulate` has all parameters
+as arguments, ``xsim run`` and other commands have options, studies have keys, and the mark `ranks` of tests has
+keywords. The command line passes text, and Python passes values; a function here accepts both, or raises a
+`ValueError` that describes the error.
 """
+
+# ruff: noqa: RUF009 - `parameter` makes a dataclasses.field, as a default here must be
 
 from __future__ import annotations
 
@@ -10,14 +14,17 @@ import operator
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from xsim_py.code_origin import package_name
+from xsim_py.code_origin import ALL_IMPORTED, package_name
 from xsim_py.errors import ConfigError, close_match
 from xsim_py.input_files import is_file
 from xsim_py.units import PS_PER_S, parse_time_ps
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from xsim_py.findings import Checks
     from xsim_py.schedules import MatchSchedule
 
@@ -91,12 +98,12 @@ def seconds(value: Any) -> float:
     return time_ps / PS_PER_S
 
 
-def assignment(text: Any) -> tuple[str, str]:
+def assignment(value: Any) -> tuple[str, str]:
     """Return the two sides of ``path=value``."""
-    path, equals, value = text.partition("=") if isinstance(text, str) else ("", "", "")
+    path, equals, right = value.partition("=") if isinstance(value, str) else ("", "", "")
     if not path or not equals:
-        raise ValueError(f"expected path=value, got {text!r}")
-    return path, value
+        raise ValueError(f"expected path=value, got {value!r}")
+    return path, right
 
 
 def isolation(value: Any) -> int:
@@ -105,6 +112,12 @@ def isolation(value: Any) -> int:
     if word in _APART and colon:
         return positive(number)
     return {"greenlets": 0}.get(one_of("greenlets", *_APART, "process:8")(value), 1)
+
+
+def isolation_mode(value: Any) -> str:
+    """Check an isolation mode, and return it as given."""
+    isolation(value)
+    return str(value)
 
 
 def way_of(each: int, *, spawned: bool = False) -> str:
@@ -128,7 +141,7 @@ def one_of(*words: str) -> Callable[[Any], str]:
 
 def packages(value: Any) -> tuple[str, ...]:
     """Return names of packages, from a list or text; see `code_origin.package_name`."""
-    names = [package_name(name.strip()) for each in _several(value) for name in _text(each).split(",")]
+    names = [package_name(name.strip()) for each in _several(value) for name in text(each).split(",")]
     return tuple(dict.fromkeys(names))
 
 
@@ -136,7 +149,7 @@ def compute(value: Any) -> str:
     """Return the cost of computation: ``none``, ``measured``, ``record=FILE`` or a file's path."""
     if value in COMPUTE:
         return str(value)
-    name = str(value) if isinstance(value, os.PathLike) else _text(value)
+    name = str(value) if isinstance(value, os.PathLike) else text(value)
     if name.startswith(RECORD):
         if not name[len(RECORD) :]:
             raise ValueError(f"missing file name in {value!r}")
@@ -146,78 +159,15 @@ def compute(value: Any) -> str:
     return os.path.abspath(name)
 
 
-class RunParameters(NamedTuple):
-    """The checked parameters of one run."""
-
-    ranks: int
-    kind: str | None
-    args: Sequence[Any]
-    seed: int
-    shards: int
-    overrides: dict[str, Any]
-    """The changed keys of the machine; ``set`` takes precedence over other options."""
-    wall_limit_s: float | None
-    compute: str | None
-    way: str
-    """How collectives are simulated: one of `WAYS`."""
-    fail: tuple[str, ...]
-    ft: bool | None
-    restart: str | None
-    begin_ps: int
-    """The virtual time at which the ranks begin."""
-    isolation: int
-    """The number of ranks per process; 0: all in one, as greenlets."""
-    spawned: bool
-    """Whether each process is a new interpreter, with its own hash seed."""
-    label: bool
-    trace: bool
-    profile: bool
-    links: bool
-    check: Checks | None
-    private: tuple[str, ...]
-    share: tuple[str, ...]
-    """The packages of which each rank has private modules, and those that all ranks share."""
-    schedule: MatchSchedule | None = None
-
-
-def read(arguments: Mapping[str, Any], problems: Sequence[str] = (), *, begin_ps: int = 0) -> RunParameters:
-    """Parse the parameters of `simulate`, by name.
-
-    Raise ConfigError with all errors, in addition to the given `problems`.
-    """
-    found: dict[str, Any] = {}
-    wrong = list(problems)
-    for name, function in _READ.items():
-        try:
-            found[name] = function(arguments[name])
-        except ValueError as error:
-            wrong.append(f"{name}: {error}")
-    if getattr(found.get("schedule"), "watch", False) and (found.get("shards") != 1 or found.get("isolation")):
-        said = "recording alternatives needs a single shard; drop shards and isolation"
-        wrong.append(f"schedule: {said}")
-    spawned = str(arguments["isolation"]).startswith(_APART[True])
-    if spawned and found.get("restart") is not None:
-        wrong.append("restart: cannot be combined with isolation spawn; use isolation process")
-    if wrong:
-        raise ConfigError(*wrong)
-    words, entries, limit_s, layer = (found.pop(name) for name in ("collectives", "set", "wall_limit", "resilience"))
-    options = [("mpi.collectives", word) for word in words if word in ALGORITHMS]
-    options += [] if layer is None else [("mpi.resilience.type", layer)]
-    way = next((word for word in reversed(words) if word in WAYS), "auto")
-    found |= {"begin_ps": begin_ps, "spawned": spawned, "overrides": dict(options) | entries}
-    return RunParameters(**found, wall_limit_s=limit_s, way=way)
-
-
 def schedule(value: Any) -> MatchSchedule | None:
     """Return the prescribed choices of ranks, from a file or pairs; see `xsim_py.schedules`."""
-    if value is None:
-        return None
     from xsim_py.schedules import read_schedule  # rarely needed
 
     return read_schedule(value)
 
 
-def _flag(value: Any) -> bool:
+def flag(value: Any) -> bool:
+    """Return a boolean."""
     if not isinstance(value, bool):
         raise ValueError(f"expected True or False, got {value!r}")
     return value
@@ -232,19 +182,20 @@ def _check(value: Any) -> Checks | None:
     if isinstance(value, Checks):
         return value
     if isinstance(value, str | list | tuple):
-        return chosen(",".join(_texts(value)))
-    return Checks() if _flag(value) else None
+        return chosen(",".join(texts(value)))
+    return Checks() if flag(value) else None
 
 
-def _text(value: Any) -> str:
+def text(value: Any) -> str:
+    """Return a text."""
     if not isinstance(value, str):
         raise ValueError(f"expected text, got {value!r}")
     return value
 
 
-def _texts(value: Any) -> tuple[str, ...]:
+def texts(value: Any) -> tuple[str, ...]:
     """Return the texts of one, several, or None."""
-    return tuple(_text(each) for each in _several(value))
+    return tuple(text(each) for each in _several(value))
 
 
 def _several(value: Any) -> list[Any]:
@@ -266,7 +217,7 @@ def _entries(value: Any) -> dict[str, Any]:
     """Return keys of the machine: from a mapping, or from texts as on the command line."""
     entries = dict(value) if isinstance(value, Mapping) else dict(map(assignment, _several(value)))
     for path in entries:
-        _text(path)
+        text(path)
     return entries
 
 
@@ -274,31 +225,290 @@ def _words(value: Any) -> list[str]:
     return [one_of(*COLLECTIVES)(each) for each in _several(value)]
 
 
-def _unless_none(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: None if value is None else function(value)
+class Parameter(NamedTuple):
+    """A row of the table: everything about a parameter but its name, type and default."""
+
+    read: Callable[[Any], Any] | None
+    """Check a value from any front end and return it as in `RunParameters`; None if `run` reads it."""
+    default: Any
+    option: str = ""
+    """The option of ``xsim run``, with the name of its value unless it is a flag; "" if there is none."""
+    help: str = ""
+    of: str = "simulation"
+    """Its group among the options: ``description``, ``simulation``, ``run``, ``output``; "" if it is added singly."""
+    each: Callable[[Any], Any] | None = None
+    """Check one value of a repeatable option; each has several if this is `read`."""
+    unit: str = ""
+    """The unit of the value that `read` returns."""
+    study: tuple[str, str] | None = None
+    """The help and the shown default of its key in studies, if they have one."""
+    not_in_marks: str = ""
+    """Why the mark `ranks` does not support it; "" if it does."""
+    only_output: bool = False
+    """True if the simulation is the same for all values."""
+
+    @property
+    def flags(self) -> list[str]:
+        """The words for the option, such as ``-n`` and ``--ranks``."""
+        return [word for word in self.option.split() if word.startswith("-")]
+
+    @property
+    def metavar(self) -> str:
+        """The name of the value of the option; "" for a flag."""
+        return self.option.rpartition(self.flags[-1])[2].strip()
 
 
-_READ: Final[dict[str, Callable[[Any], Any]]] = {
-    "ranks": positive,
-    "kind": _unless_none(one_of(*_KINDS)),
-    "args": _list,
-    "seed": seed,
-    "shards": positive,
-    "set": _entries,
-    "wall_limit": _unless_none(seconds),
-    "compute": _unless_none(compute),
-    "collectives": _words,
-    "fail": _texts,
-    "ft": _unless_none(_flag),
-    "restart": _unless_none(_text),
-    "resilience": _unless_none(one_of(*RESILIENCE)),
-    "isolation": isolation,
-    "label": _flag,
-    "trace": _flag,
-    "profile": _flag,
-    "links": _flag,
-    "check": _check,
-    "private": packages,
-    "schedule": schedule,
-    "share": packages,
-}
+OF_PLUGIN: Final = "the plugin gives it"
+
+
+def parameter(read: Callable[[Any], Any] | None, default: Any, *option: Any, **row: Any) -> Any:
+    """Return a field of `RunArguments` with its row of the table; see `Parameter`."""
+    return field(default=default, metadata={"row": Parameter(read, default, *option, **row)})
+
+
+def _choice(words: Sequence[str]) -> str:
+    return f"{{{','.join(words)}}}"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class RunArguments:
+    """The arguments of `simulate` as given, each with its row of the table, in the order of ``xsim run --help``."""
+
+    ranks: int = parameter(
+        positive,
+        MISSING,
+        "-n -np --ranks N",
+        "set the number of virtual ranks",
+        of="",
+        study=("Number of virtual ranks.", ""),
+        not_in_marks=OF_PLUGIN,
+    )
+    machine: str | Path | Mapping[str, Any] = parameter(
+        None,
+        "gige",
+        "--machine MACHINE",
+        "simulate this preset (see xsim models) or YAML file (default: gige)",
+        of="",
+        study=("A preset, or a YAML file next to the study.", "gige"),
+    )
+    args: Sequence[Any] = parameter(_list, (), study=("The program's arguments.", ""), not_in_marks=OF_PLUGIN)
+    kind: str | None = parameter(one_of(*_KINDS), None, study=("Kind of program.", "script"), not_in_marks=OF_PLUGIN)
+    seed: int = parameter(
+        seed,
+        0,
+        "--seed S",
+        "seed every random stream (default: 0)",
+        of="description",
+        study=("Seed of the first repetition; the seed of each further repetition is one higher.", "0"),
+    )
+    set: Mapping[str, Any] | Sequence[str] = parameter(
+        _entries,
+        (),
+        "--set PATH=VALUE",
+        "override one key of the machine, e.g. network.latency=5us (repeatable)",
+        of="description",
+        each=assignment,
+    )
+    shards: int = parameter(
+        positive,
+        1,
+        "--shards K",
+        "simulate in K shards in one process (default: 1)",
+        study=("Number of shards of a run.", "1"),
+    )
+    wall_limit: float | str | None = parameter(
+        seconds,
+        None,
+        "--wall-limit TIME",
+        "end the run with a report after this wall-clock time, e.g. 60s",
+        unit="s",
+        study=("Wall-clock limit of a run.", "no limit"),
+    )
+    compute: str | Path | None = parameter(
+        compute,
+        None,
+        "--compute " + _choice((*COMPUTE, f"{RECORD}FILE", "FILE")),
+        "charge computation to virtual time: none, the measured CPU time (not reproducible), record=FILE to also"
+        " save it, or FILE to charge saved times (default: none)",
+        study=("Cost of computation in virtual time, as with --compute of xsim run.", "that of the machine"),
+    )
+    collectives: str | Sequence[str] = parameter(
+        _words,
+        (),
+        f"--collectives {_choice(COLLECTIVES)}",
+        "choose the algorithms, Open MPI's tuned or fault-tolerant FTCO (default: the machine's), and the"
+        " simulation: individual messages, batched by formula, or the faster one (default: auto; same result;"
+        " repeatable)",
+        each=one_of(*COLLECTIVES),
+    )
+    fail: str | Sequence[str] = parameter(
+        texts,
+        (),
+        "--fail SPEC",
+        "inject a failure (repeatable), e.g. rank=5@1.2ms, node=3@10ms, 'rank=3 before its 2nd Allreduce', 'rank=3"
+        " after its 7th call', exponential:node,mtbf=6.7h, weibull:rank,mtbf=1h,shape=0.7, trace=FILE.csv, or a soft"
+        " error: flip:message,rank=3,at=1.2ms,bit=17",
+        each=text,
+        study=("Failures, in addition to those in the machine description.", ""),
+    )
+    ft: bool | None = parameter(
+        flag,
+        None,
+        "--ft",
+        "let the job survive process failures, as mpirun --with-ft ulfm does (default: the machine's; else yes"
+        " with injected failures and no --restart)",
+        study=("Whether the job survives process failures.", "as for xsim run"),
+    )
+    resilience: str | None = parameter(
+        one_of(*RESILIENCE),
+        None,
+        f"--resilience {_choice(RESILIENCE)}",
+        "add a resilience layer: legio agrees on each collective and repeats it without failed ranks (default: the"
+        " machine's)",
+    )
+    isolation: str = parameter(
+        isolation_mode,
+        "greenlets",
+        "--isolation WAY",
+        "isolate ranks as greenlets in one process, as processes (process:8: eight ranks per process) or in new"
+        " interpreters, each with its own hash seed (spawn, spawn:8; default: greenlets)",
+        study=("Isolation of the ranks.", "greenlets"),
+        not_in_marks="the ranks of a test live in the process of pytest",
+    )
+    restart: str | None = parameter(
+        text,
+        None,
+        "--restart POLICY",
+        "restart an aborted job in the same virtual time, e.g. on-abort or on-abort,max=3,delay=30s",
+        study=("Restart of an aborted job: on-abort[,max=N,delay=TIME].", ""),
+    )
+    private: str | Sequence[str] = parameter(
+        packages,
+        (),
+        "--private PACKAGE[,...]",
+        "give each rank its own modules of these packages, as for packages that import mpi4py"
+        f" ({ALL_IMPORTED}: all that are pure Python)",
+        each=packages,
+        study=("Packages of which each rank has its own modules, as with --private of xsim run.", ""),
+    )
+    share: str | Sequence[str] = parameter(
+        packages,
+        (),
+        "--share PACKAGE[,...]",
+        "share these packages between ranks, even if they import mpi4py or belong to the program",
+        each=packages,
+        study=("Packages shared by all ranks, as with --share of xsim run.", ""),
+    )
+    check: bool | str | Sequence[str] = parameter(
+        _check, False, "--check", "report MPI usage errors on standard error, with exit status 5", of=""
+    )
+    schedule: Any = parameter(
+        schedule,
+        None,
+        "--schedule FILE",
+        "fix the choices that MPI leaves open: a file of xsim explore wildcards, or e.g. '0:2 0:-1'",
+        of="run",
+    )
+    clock_from: Any = parameter(  # a path, or a `Result`, which is of a higher layer
+        None,
+        None,
+        "--clock-from RESULT",
+        "start at the virtual end time of an earlier run: its JSON file or --out directory",
+        of="run",
+    )
+    label: bool = parameter(
+        flag,
+        False,
+        "--label",
+        "prefix each line of the program's output with its rank",
+        of="run",
+        not_in_marks=OF_PLUGIN,
+        only_output=True,
+    )
+    profile: bool = parameter(
+        flag, False, "--profile", "print each shard's wall-clock time by activity", of="output", only_output=True
+    )
+    trace: bool = parameter(flag, False, only_output=True)
+    links: bool = parameter(flag, False, only_output=True)
+
+
+PARAMETERS: Final[dict[str, Parameter]] = {each.name: each.metadata["row"] for each in fields(RunArguments)}
+"""The table of the parameters of a run, by name."""
+
+
+class RunParameters(NamedTuple):
+    """The checked parameters of one run; their names end with their units."""
+
+    ranks: int
+    kind: str | None
+    args: Sequence[Any]
+    seed: int
+    shards: int
+    set: dict[str, Any]
+    wall_limit_s: float | None
+    compute: str | None
+    collectives: Sequence[str]
+    fail: tuple[str, ...]
+    ft: bool | None
+    restart: str | None
+    resilience: str | None
+    isolation: str
+    label: bool
+    trace: bool
+    profile: bool
+    links: bool
+    check: Checks | None
+    private: tuple[str, ...]
+    schedule: MatchSchedule | None
+    share: tuple[str, ...]
+    """The packages that all ranks share; of those in `private`, each rank has its own modules."""
+    begin_ps: int
+    """The virtual time at which the ranks begin."""
+
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """The changed keys of the machine; `set` takes precedence over other options."""
+        options = [("mpi.collectives", word) for word in self.collectives if word in ALGORITHMS]
+        options += [] if self.resilience is None else [("mpi.resilience.type", self.resilience)]
+        return dict(options) | self.set
+
+    @property
+    def way(self) -> str:
+        """How collectives are simulated: one of `WAYS`."""
+        return next((word for word in reversed(self.collectives) if word in WAYS), "auto")
+
+    @property
+    def ranks_per_process(self) -> int:
+        """The number of ranks per process; 0: all in one, as greenlets."""
+        return isolation(self.isolation)
+
+    @property
+    def spawned(self) -> bool:
+        """True if each process is a new interpreter, with its own hash seed."""
+        return self.isolation.startswith(_APART[True])
+
+
+def read(given: RunArguments, problems: Sequence[str] = (), *, begin_ps: int = 0) -> RunParameters:
+    """Check the arguments of `simulate`.
+
+    Raise ConfigError with all errors, in addition to the given `problems`.
+    """
+    found: dict[str, Any] = {"begin_ps": begin_ps}
+    wrong = list(problems)
+    rows = {f"{name}_{row.unit}" if row.unit else name: (name, row) for name, row in PARAMETERS.items()}
+    for key in RunParameters._fields[:-1]:
+        name, row = rows[key]
+        value = getattr(given, name)
+        try:
+            found[key] = value if row.read is None or value is row.default is None else row.read(value)
+        except ValueError as error:
+            wrong.append(f"{name}: {error}")
+    if getattr(found.get("schedule"), "watch", False) and (
+        found.get("shards") != 1 or found.get("isolation", "greenlets") != "greenlets"
+    ):
+        wrong.append("schedule: recording alternatives needs a single shard; drop shards and isolation")
+    if str(given.isolation).startswith(_APART[True]) and found.get("restart") is not None:
+        wrong.append("restart: cannot be combined with isolation spawn; use isolation process")
+    if wrong:
+        raise ConfigError(*wrong)
+    return RunParameters(**found)

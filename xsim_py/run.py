@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from xsim_py.config import load_machine
 from xsim_py.errors import ConfigError, OptionProblem
 from xsim_py.job import Job
-from xsim_py.parameters import RunParameters, read
+from xsim_py.parameters import PARAMETERS, RunArguments, RunParameters, read
 from xsim_py.process.output.simulator_descriptors import separate_streams
 from xsim_py.process.output.spilled_lines import drop_unclaimed
 from xsim_py.process.profiler import Profile
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from xsim_py.schedules import MatchSchedule
 
 _PLAIN = (str, int, float, Path, None.__class__)
-_BESIDES = ("program", "trace", "profile", "links", "label", "background", "stdout", "stderr", "progress", "started")
-"""The parameters of `simulate` that do not change the simulation, or have no text form."""
 
 
 def simulate(
@@ -153,9 +151,33 @@ def simulate(
     ConfigError
         Invalid input; nothing was run.
     """
-    arguments = dict(locals())
-    begin_ps = 0 if clock_from is None else _end_ps(clock_from)
-    settings = read(arguments, wrong(program, ranks, wall_limit=wall_limit), begin_ps=begin_ps)
+    given = RunArguments(
+        ranks=ranks,
+        machine=machine,
+        args=args,
+        kind=kind,
+        seed=seed,
+        shards=shards,
+        set=set,
+        wall_limit=wall_limit,
+        compute=compute,
+        collectives=collectives,
+        fail=fail,
+        ft=ft,
+        restart=restart,
+        clock_from=clock_from,
+        resilience=resilience,
+        isolation=isolation,
+        label=label,
+        trace=trace,
+        profile=profile,
+        links=links,
+        check=check,
+        private=private,
+        share=share,
+        schedule=schedule,
+    )
+    settings = _settings(program, given)
     outside = (sys.stdout if stdout is None else stdout, sys.stderr if stderr is None else stderr)
     once = partial(_once, settings, program, machine, background)
     if not settings.check:
@@ -164,14 +186,18 @@ def simulate(
         from xsim_py.checks.rerun import checked  # not above: most runs are not checked
 
         result = checked(once, outside, settings, repeats=not callable(program), progress=progress, started=started)
-    result.set_origin(command=_call(arguments))
+    result.set_origin(command=_call(program, given))
     return result
 
 
 def refuse_wrong_input(program: Any, *, machine: str | Path | Mapping[str, Any] = "gige", **parameters: Any) -> None:
     """Raise the ConfigError of `simulate` for invalid input, without running anything."""
-    arguments = {**(simulate.__kwdefaults__ or {}), **parameters}
-    make_job(read(arguments, wrong(program, arguments["ranks"], wall_limit=arguments["wall_limit"])), program, machine)
+    make_job(_settings(program, RunArguments(machine=machine, **parameters)), program, machine)
+
+
+def _settings(program: Any, given: RunArguments) -> RunParameters:
+    begin_ps = 0 if given.clock_from is None else _end_ps(given.clock_from)
+    return read(given, wrong(program, given.ranks, wall_limit=given.wall_limit), begin_ps=begin_ps)
 
 
 def _end_ps(result: str | Path | Result) -> int:
@@ -187,15 +213,15 @@ def _end_ps(result: str | Path | Result) -> int:
     return result.virtual_time_ps
 
 
-def _call(arguments: Mapping[str, Any]) -> str:
+def _call(program: Any, given: RunArguments) -> str:
     """Return the call of `simulate` as text, with its non-default arguments."""
-    program, usual = arguments["program"], simulate.__kwdefaults__ or {}
     words = [getattr(program, "__qualname__", "...") if callable(program) else _written(program)]
-    words += [
-        f"{name}={_written(value)}"
-        for name, value in arguments.items()
-        if name not in _BESIDES and (name not in usual or (value is not usual[name] and (value or usual[name])))
-    ]
+    for name in ("ranks", *(simulate.__kwdefaults__ or {})):
+        row = PARAMETERS.get(name)
+        if row is not None and not row.only_output:
+            value = getattr(given, name)
+            if value is not row.default and (value or row.default):
+                words.append(f"{name}={_written(value)}")
     return f"simulate({', '.join(words)})"
 
 

@@ -8,7 +8,7 @@ from xsim_py.cli import main
 from xsim_py.cli.options import (
     Parser,
     ProgramSpec,
-    add_simulation_options,
+    add_parameters,
     exit_status,
     machine_labels,
     split_program,
@@ -19,7 +19,11 @@ from xsim_py.errors import ConfigError
 def options() -> list[argparse.Action]:
     parser = Parser()
     add = parser.add_argument
-    return [add("-n", "-np", "--ranks"), add("--label", action="store_true"), *add_simulation_options(parser)]
+    return [
+        add("-n", "-np", "--ranks"),
+        add("--label", action="store_true"),
+        *add_parameters(parser, "description", "simulation"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -62,14 +66,14 @@ def test_everything_after_the_program_belongs_to_it(line, own, program):
 )
 def test_what_an_option_cannot_be_is_bad_input(words, said):
     parser = Parser()
-    add_simulation_options(parser)
+    add_parameters(parser, "description", "simulation")
     with pytest.raises(ConfigError, match=re.escape(said)):
         parser.parse_args(words)
 
 
 def test_an_option_that_is_said_twice_alike_is_no_contradiction():
     parser = Parser()
-    add_simulation_options(parser)
+    add_parameters(parser, "description", "simulation")
     assert parser.parse_args(["--ft", "--ft"]).ft is True
     assert parser.parse_args(["--seed", str(2**63 - 1), "--no-ft"]).ft is False
 

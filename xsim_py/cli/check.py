@@ -13,9 +13,9 @@ from xsim_py import __version__
 from xsim_py.cli.options import (
     CHOSEN,
     PROGRAM_USAGE,
-    add_simulation_options,
+    add_parameter,
+    add_parameters,
     options_named,
-    positive,
     simulation_arguments,
 )
 from xsim_py.cli.progress import ProgressLine
@@ -60,8 +60,8 @@ def add_check_parser(commands: Any) -> list[Action]:
     parser.set_defaults(action=check, check=True)
     add = parser.add_argument
     return [
-        add("-n", "-np", "--ranks", type=positive, required=True, metavar="N", help="set the number of virtual ranks"),
-        add("--machine", default="gige", help="simulate this preset (see xsim models) or YAML file (default: gige)"),
+        add_parameter(parser, "ranks"),
+        add_parameter(parser, "machine"),
         add(
             "--races",
             action="store_const",
@@ -81,7 +81,7 @@ def add_check_parser(commands: Any) -> list[Action]:
             action="store_true",
             help="compare ranks in one process with ranks in separate processes",
         ),
-        *add_simulation_options(parser),
+        *add_parameters(parser, "description", "simulation"),
     ]
 
 
@@ -92,8 +92,7 @@ def check(args: Namespace) -> int:
         return _compare(args)
     from xsim_py.cli.run import FILES, run
 
-    nothing = dict.fromkeys(("schedule", *FILES))
-    vars(args).update(nothing, label=False, profile=False, quiet=True, view=[])
+    vars(args).update(dict.fromkeys(FILES), profile=False, quiet=True, view=[])
     return run(args)
 
 

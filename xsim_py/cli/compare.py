@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from xsim_py import __version__
 from xsim_py.cli.options import (
     PROGRAM_USAGE,
+    add_parameters,
     add_report_option,
-    add_simulation_options,
     add_sizes_option,
     check_report,
     exit_status,
@@ -49,7 +49,7 @@ def add_compare_parser(commands: Any) -> list[Action]:
     return [
         add("--machines", required=True, type=names, metavar="A,B,...", help="run on these presets or YAML files"),
         add_sizes_option(parser),
-        *add_simulation_options(parser),
+        *add_parameters(parser, "description", "simulation"),
         add(
             "--out",
             metavar="DIR",

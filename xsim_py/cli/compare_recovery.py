@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from xsim_py import __version__
 from xsim_py.cli.options import (
     PROGRAM_USAGE,
-    add_description_options,
-    add_isolation_option,
+    add_parameter,
+    add_parameters,
     add_report_option,
     add_sizes_option,
     check_report,
@@ -21,7 +21,6 @@ from xsim_py.cli.options import (
     options_named,
     positive,
     repeated_by,
-    seconds,
     time_ps,
 )
 from xsim_py.cli.output_errors import writing
@@ -83,15 +82,10 @@ def add_compare_recovery_parser(commands: Any) -> list[Action]:
     return [
         *_add_cases(parser),
         *_add_failing(parser),
-        *add_description_options(parser),
-        add("--shards", type=positive, default=1, metavar="K", help="simulate each run in K shards (default: 1)"),
-        add_isolation_option(parser),
-        add(
-            "--wall-limit",
-            type=seconds,
-            metavar="TIME",
-            help="end a run after this wall-clock time, e.g. 60s (default: none)",
-        ),
+        *add_parameters(parser, "description"),
+        add_parameter(parser, "shards", help="simulate each run in K shards (default: 1)"),
+        add_parameter(parser, "isolation"),
+        add_parameter(parser, "wall_limit", help="end a run after this wall-clock time, e.g. 60s (default: none)"),
         add("-j", "--jobs", type=positive, metavar="N", help="run N simulations in parallel (default: one per core)"),
         add("--json", metavar="FILE", help="write all results as JSON (-: standard output, no tables)"),
         add(
@@ -237,7 +231,7 @@ def _experiment(args: Namespace) -> Experiment:
         restart_delay_ps=args.restart_delay,
         call=args.call,
         after_ps=args.after,
-        overrides=dict(args.overrides),
+        overrides=dict(args.set),
         seed=args.seed,
         shards=args.shards,
         isolation=args.isolation,
@@ -250,7 +244,7 @@ def _report(comparison: RecoveryComparison, experiment: Experiment, args: Namesp
     from xsim_py.config import description_text
 
     command = repeated_by("compare-recovery", args.own, args.program)
-    overrides = dict(args.overrides)
+    overrides = dict(args.set)
     comparison.to_html(
         args.report,
         facts={"command": command, "seed": str(args.seed), "version": f"xsim_py {__version__}"},

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from xsim_py import __version__
-from xsim_py.cli.options import PROGRAM_USAGE, add_simulation_options, positive, reader, simulation_arguments
+from xsim_py.cli.options import PROGRAM_USAGE, add_parameter, add_parameters, positive, reader, simulation_arguments
 from xsim_py.cli.output_files import check_outputs, not_dash, simulation_inputs, write_text
 from xsim_py.cli.progress import ProgressLine
 from xsim_py.cli.views import add_view_option, picture_look
@@ -66,9 +66,9 @@ def _add_mode(
     )
     add = parser.add_argument
     return parser, [
-        add("-n", "-np", "--ranks", type=ranks, required=True, metavar="N", help="set the number of virtual ranks"),
-        add("--machine", default="gige", help="simulate this preset (see xsim models) or YAML file (default: gige)"),
-        *add_simulation_options(parser),
+        add_parameter(parser, "ranks", type=ranks),
+        add_parameter(parser, "machine"),
+        *add_parameters(parser, "description", "simulation"),
         add("-j", "--jobs", type=positive, metavar="N", help="run N simulations in parallel (default: one per core)"),
         add(
             "--here",

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from xsim_py import __version__
-from xsim_py.cli.options import add_description_options, add_fail_option, first_line, positive, time_ps
+from xsim_py.cli.options import add_parameter, first_line, time_ps
 from xsim_py.cli.output_files import check_outputs, not_dash, simulation_inputs, write_text
 from xsim_py.units import PS_PER_S, exact_seconds, format_time, spans
 
@@ -30,10 +30,8 @@ def add_failures_parser(commands: Any) -> None:
     )
     parser.set_defaults(action=show_failures)
     add = parser.add_argument
-    add("-n", "-np", "--ranks", type=positive, required=True, metavar="N", help="set the number of virtual ranks")
-    add("--machine", default="gige", help="simulate this preset (see xsim models) or YAML file (default: gige)")
-    add_description_options(parser)
-    add_fail_option(parser)
+    for name in ("ranks", "machine", "seed", "set", "fail"):
+        add_parameter(parser, name)
     add(
         "--until", type=time_ps, metavar="TIME", help="omit failures after this virtual time, e.g. 10ms (default: none)"
     )
@@ -50,11 +48,11 @@ def show_failures(args: Namespace) -> int:
     from xsim_py.network import make_network
 
     check_outputs(not_dash(args, "json"), inputs=lambda: simulation_inputs(args, [args.machine]))
-    spec = load_machine(args.machine, overrides=dict(args.overrides))
+    spec = load_machine(args.machine, overrides=dict(args.set))
     machine = Machine(spec, ranks=args.ranks)
     model = FailureModel(
         spec,
-        extra=args.failures,
+        extra=args.fail,
         ranks=args.ranks,
         node_of=machine.node_of,
         cores_per_node=machine.cores_per_node,

@@ -13,7 +13,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xsim_py.cli.options import add_set_option, positive
+from xsim_py.cli.options import add_parameter, positive
 from xsim_py.cli.views import add_view_option, picture_look
 from xsim_py.errors import ConfigError
 
@@ -43,14 +43,14 @@ def add_models_parser(commands: Any) -> None:
     check.add_argument(
         "-n", "--ranks", type=positive, metavar="N", help="also check that N ranks fit and that failing parts exist"
     )
-    add_set_option(check, of="the machine")
+    add_parameter(check, "set")
     times = actions.add_parser("times", help="print one-way message times between two ranks as CSV")
     times.add_argument("file", metavar="MACHINE", help="read this YAML file or preset")
     times.add_argument(
         "--bytes", type=_sizes, required=True, metavar="SIZES", help="set the message sizes, e.g. 1,64,4KiB"
     )
     times.add_argument("--layer", metavar="NAME", help="use this layer: network (default if present) or same_node")
-    add_set_option(times, of="the machine")
+    add_parameter(times, "set")
     flows = actions.add_parser("flows", help="print the completion times of max-min fair flows as JSON")
     flows.add_argument("file", metavar="FILE", help="read a topology or links, and flows, from this JSON file")
     flows.add_argument(
@@ -66,7 +66,7 @@ def add_models_parser(commands: Any) -> None:
     draw.add_argument("--loads", metavar="CSV", help="colour links by load, from a CSV file of xsim run --links")
     draw.add_argument("-o", "--out", metavar="PICTURE", help="write the figure to this file (default: MACHINE.png)")
     add_view_option(draw)
-    add_set_option(draw, of="the machine")
+    add_parameter(draw, "set")
     schema = actions.add_parser("schema", help="print the JSON Schema of machine descriptions, for editors")
     schema.add_argument("--markdown", action="store_true", help="print a Markdown table instead")
 
@@ -116,7 +116,7 @@ def _check(args: Namespace) -> int:
     from xsim_py.network import make_network
 
     try:
-        spec = load_machine(args.file, overrides=dict(args.overrides))
+        spec = load_machine(args.file, overrides=dict(args.set))
         machine = Machine(spec, ranks=args.ranks or 1)
         if args.ranks is None:
             check_failures(spec)
@@ -180,7 +180,7 @@ def _times(args: Namespace) -> None:
     from xsim_py.machine import Machine
     from xsim_py.network import make_network
 
-    spec = load_machine(args.file, overrides=dict(args.overrides))
+    spec = load_machine(args.file, overrides=dict(args.set))
     layers = [name for name in ("network", "same_node") if getattr(spec, name) is not None]
     layers += [each.name for each in spec.layers or ()]
     layer = args.layer or layers[0]
@@ -207,7 +207,7 @@ def _draw(args: Namespace) -> None:
     from xsim_py.report.machine_picture import draw_machine, read_loads
     from xsim_py.report.style import check_picture
 
-    spec = load_machine(args.file, overrides=dict(args.overrides))
+    spec = load_machine(args.file, overrides=dict(args.set))
     target = args.out or f"{spec.name}.png"
     check_picture(target)
     look = picture_look(args)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, BooleanOptionalAction
 from contextlib import contextmanager
+from dataclasses import MISSING
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from xsim_py import parameters
-from xsim_py.code_origin import ALL_IMPORTED
 from xsim_py.errors import FOUND, NOT_WRITTEN, ConfigError, OptionProblem
-from xsim_py.parameters import COLLECTIVES, COMPUTE, RESILIENCE, isolation, one_of, packages
+from xsim_py.parameters import PARAMETERS
 from xsim_py.units import parse_time_ps
 
 if TYPE_CHECKING:
@@ -170,131 +170,44 @@ def check_report(name: str | None) -> None:
         raise ConfigError(f"--report {error}") from error
 
 
-def add_description_options(parser: ArgumentParser) -> list[Action]:
-    """Add the options for the simulation except machine and program, and return them."""
-    add = parser.add_argument
+def add_parameter(parser: ArgumentParser, name: str, **changes: Any) -> Action:
+    """Add the option for a parameter of a run, with changed settings of argparse, and return it."""
+    row = PARAMETERS[name]
+    settings: dict[str, Any] = {"help": row.help, "dest": name}
+    if not row.metavar:
+        settings["action"] = _Either if row.default is None else "store_true"
+    else:
+        read = row.each or row.read
+        settings |= {"metavar": row.metavar, "type": read and reader(read)}
+        if row.each is None:
+            settings |= {"required": True} if row.default is MISSING else {"default": row.default}
+        else:
+            settings |= {"action": "extend" if row.each is row.read else "append", "default": []}
+    return parser.add_argument(*row.flags, **{**settings, **changes})
+
+
+def add_parameters(parser: ArgumentParser, *of: str) -> list[Action]:
+    """Add the options for the parameters of a run in these groups, and return them."""
     return [
-        add("--seed", type=seed, default=0, metavar="S", help="seed every random stream (default: 0)"),
-        add_set_option(parser, of="the machine"),
+        add_parameter(parser, name)
+        for group in of
+        for name, row in PARAMETERS.items()
+        if row.option and row.of == group
     ]
 
 
 def add_sizes_option(parser: ArgumentParser) -> Action:
     """Add the option for several rank counts, and return it."""
-    return parser.add_argument(
-        "-n",
-        "-np",
-        "--ranks",
-        required=True,
-        type=sizes,
-        metavar="N,M,...",
-        help="run with these rank counts, e.g. 16,64",
-    )
-
-
-def add_set_option(parser: ArgumentParser, *, of: str, such_as: str = "network.latency=5us") -> Action:
-    """Add the option that overrides keys of a description, and return it."""
-    return parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        dest="overrides",
-        type=assignment,
-        metavar="PATH=VALUE",
-        help=f"override one key of {of}, e.g. {such_as} (repeatable)",
-    )
-
-
-def add_fail_option(parser: ArgumentParser) -> Action:
-    """Add the option that injects failures, and return it."""
-    return parser.add_argument(
-        "--fail",
-        action="append",
-        default=[],
-        dest="failures",
-        metavar="SPEC",
-        help="inject a failure (repeatable), e.g. rank=5@1.2ms, node=3@10ms, 'rank=3 before its 2nd Allreduce', 'rank=3"
-        " after its 7th call', exponential:node,mtbf=6.7h, weibull:rank,mtbf=1h,shape=0.7, trace=FILE.csv, or a soft"
-        " error: flip:message,rank=3,at=1.2ms,bit=17",
-    )
-
-
-def add_isolation_option(parser: ArgumentParser) -> Action:
-    """Add the option for the isolation of ranks, and return it."""
-    return parser.add_argument(
-        "--isolation",
-        type=reader(_way),
-        default="greenlets",
-        metavar="WAY",
-        help="isolate ranks as greenlets in one process, as processes (process:8: eight ranks per process) or in new"
-        " interpreters, each with its own hash seed (spawn, spawn:8; default: greenlets)",
-    )
-
-
-def add_simulation_options(parser: ArgumentParser) -> list[Action]:
-    """Add the options for the simulation, and return them."""
-    add = parser.add_argument
-    return [
-        *add_description_options(parser),
-        add("--shards", type=positive, default=1, metavar="K", help="simulate in K shards in one process (default: 1)"),
-        add(
-            "--wall-limit",
-            type=seconds,
-            metavar="TIME",
-            help="end the run with a report after this wall-clock time, e.g. 60s",
-        ),
-        add(
-            "--compute",
-            type=reader(parameters.compute),
-            metavar=_choice((*COMPUTE, f"{parameters.RECORD}FILE", "FILE")),
-            help="charge computation to virtual time: none, the measured CPU time (not reproducible), record=FILE to"
-            " also save it, or FILE to charge saved times (default: none)",
-        ),
-        add(
-            "--collectives",
-            action="append",
-            type=reader(one_of(*COLLECTIVES)),
-            default=[],
-            metavar=_choice(COLLECTIVES),
-            help="choose the algorithms, Open MPI's tuned or fault-tolerant FTCO (default: the machine's), and the"
-            " simulation: individual messages, batched by formula, or the faster one (default: auto; same result;"
-            " repeatable)",
-        ),
-        add_fail_option(parser),
-        add(
-            "--ft",
-            action=_Either,
-            help="let the job survive process failures, as mpirun --with-ft ulfm does (default: the machine's; else yes"
-            " with injected failures and no --restart)",
-        ),
-        add(
-            "--resilience",
-            type=reader(one_of(*RESILIENCE)),
-            metavar=_choice(RESILIENCE),
-            help="add a resilience layer: legio agrees on each collective and repeats it without failed ranks (default:"
-            " the machine's)",
-        ),
-        add_isolation_option(parser),
-        add(
-            "--restart",
-            metavar="POLICY",
-            help="restart an aborted job in the same virtual time, e.g. on-abort or on-abort,max=3,delay=30s",
-        ),
-        *add_sharing_options(parser),
-    ]
+    text = "run with these rank counts, e.g. 16,64"
+    return add_parameter(parser, "ranks", type=sizes, metavar="N,M,...", help=text)
 
 
 def add_check_options(parser: ArgumentParser) -> list[Action]:
     """Add the options for MPI usage checks, and return them."""
-    add = parser.add_argument
     return [
-        add(
-            "--check",
-            action="store_true",
-            help="report MPI usage errors on standard error, with exit status 5",
-        ),
+        add_parameter(parser, "check"),
         # One word for argparse, because the next one may be the program.
-        add(
+        parser.add_argument(
             CHOSEN,
             action="store_const",
             const=CHOSEN,
@@ -304,52 +217,15 @@ def add_check_options(parser: ArgumentParser) -> list[Action]:
     ]
 
 
-def add_sharing_options(parser: ArgumentParser) -> list[Action]:
-    """Add the options for packages shared by ranks, and return them."""
-    settings: dict[str, Any] = {"action": "extend", "type": reader(packages), "default": [], "metavar": "PACKAGE[,...]"}
-    return [
-        parser.add_argument(
-            "--private",
-            **settings,
-            help="give each rank its own modules of these packages, as for packages that import mpi4py"
-            f" ({ALL_IMPORTED}: all that are pure Python)",
-        ),
-        parser.add_argument(
-            "--share",
-            **settings,
-            help="share these packages between ranks, even if they import mpi4py or belong to the program",
-        ),
-    ]
-
-
-def _way(text: str) -> str:
-    """Check an isolation mode, and return it as typed."""
-    isolation(text)
-    return text
-
-
 def simulation_arguments(args: Namespace) -> dict[str, Any]:
-    """Return the arguments of `simulate` for these options and the program."""
-    return {
-        "program": args.program.target,
-        "kind": args.program.kind,
-        "args": args.program.args,
-        "seed": args.seed,
-        "shards": args.shards,
-        "set": dict(args.overrides),
-        "wall_limit": args.wall_limit,
-        "compute": args.compute,
-        "collectives": args.collectives,
-        "fail": args.failures,
-        "ft": args.ft,
-        "restart": args.restart,
-        "clock_from": getattr(args, "clock_from", None),
-        "resilience": args.resilience,
-        "isolation": args.isolation,
-        "check": getattr(args, "check", False),
-        "private": args.private,
-        "share": args.share,
+    """Return the arguments of `simulate` for these options and the program, without ranks and machine."""
+    given = {
+        name: getattr(args, name, row.default)
+        for name, row in PARAMETERS.items()
+        if row.option and name not in ("ranks", "machine") and (name in vars(args) or not row.only_output)
     }
+    program = args.program
+    return {"program": program.target, "kind": program.kind, "args": program.args, **given, "set": dict(args.set)}
 
 
 @contextmanager
@@ -392,13 +268,7 @@ def reader(function: Callable[[Any], Any]) -> Callable[[str], Any]:
 
 seed: Callable[[str], int] = reader(parameters.seed)
 positive: Callable[[str], int] = reader(parameters.positive)
-seconds: Callable[[str], float] = reader(parameters.seconds)
 time_ps: Callable[[str], int] = reader(parse_time_ps)
-assignment: Callable[[str], tuple[str, str]] = reader(parameters.assignment)
-
-
-def _choice(words: Sequence[str]) -> str:
-    return f"{{{','.join(words)}}}"
 
 
 def names(text: str) -> list[str]:

@@ -100,6 +100,6 @@ def simulation_inputs(args: Namespace, machines: Iterable[str]) -> Iterable[Inpu
     if getattr(args, "program", None) is not None:
         yield from program_files(args.program.target, args.program.kind)
     for machine in machines:
-        yield from machine_files(machine, dict(args.overrides))
+        yield from machine_files(machine, dict(args.set))
     yield from computing_files(getattr(args, "compute", None))
-    yield from failure_files(getattr(args, "failures", ()))
+    yield from failure_files((*getattr(args, "fail", ()), *getattr(args, "failures", ())))

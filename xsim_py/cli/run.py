@@ -14,14 +14,13 @@ from xsim_py import parameters
 from xsim_py.cli.options import (
     PROGRAM_USAGE,
     add_check_options,
+    add_parameter,
+    add_parameters,
     add_report_option,
-    add_simulation_options,
     check_report,
     exit_status,
     first_line,
     options_named,
-    positive,
-    reader,
     repeated_by,
     simulation_arguments,
 )
@@ -69,27 +68,15 @@ def add_run_parser(commands: Any) -> list[Action]:
         formatter_class=RawDescriptionHelpFormatter,
     )
     parser.set_defaults(action=run)
-    add = parser.add_argument
     return [
-        add("-n", "-np", "--ranks", type=positive, required=True, metavar="N", help="set the number of virtual ranks"),
-        add("--machine", default="gige", help="simulate this preset (see xsim models) or YAML file (default: gige)"),
-        *add_simulation_options(parser),
+        add_parameter(parser, "ranks"),
+        add_parameter(parser, "machine"),
+        *add_parameters(parser, "description", "simulation"),
         *add_check_options(parser),
-        add(
-            "--schedule",
-            type=reader(parameters.schedule),
-            metavar="FILE",
-            help="fix the choices that MPI leaves open: a file of xsim explore wildcards, or e.g. '0:2 0:-1'",
-        ),
-        add(
-            "--clock-from",
-            metavar="RESULT",
-            help="start at the virtual end time of an earlier run: its JSON file or --out directory",
-        ),
-        add("--label", action="store_true", help="prefix each line of the program's output with its rank"),
+        *add_parameters(parser, "run"),
         *_add_outputs(parser),
-        add("--profile", action="store_true", help="print each shard's wall-clock time by activity"),
-        add("--quiet", action="store_true", help="print only the program's output and errors"),
+        *add_parameters(parser, "output"),
+        parser.add_argument("--quiet", action="store_true", help="print only the program's output and errors"),
     ]
 
 
@@ -152,10 +139,7 @@ def run(args: Namespace) -> int:
                 **simulation_arguments(args),
                 ranks=args.ranks,
                 machine=args.machine,
-                label=args.label,
-                schedule=args.schedule,
                 trace=any(given is not None for given in (args.trace, args.timeline, args.waits, args.report)),
-                profile=args.profile,
                 links=args.links is not None,
                 stdout=stdout,
                 stderr=stderr,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xsim_py import __version__
-from xsim_py.cli.options import add_report_option, add_set_option, check_report, positive, repeated_by
+from xsim_py.cli.options import add_parameter, add_report_option, check_report, positive, repeated_by
 from xsim_py.cli.output_errors import writing
 from xsim_py.cli.output_files import check_outputs, listed
 from xsim_py.cli.progress import ProgressLine
@@ -53,7 +53,7 @@ def add_study_parser(commands: Any) -> None:
         help="select runs, e.g. ranks<=64, machine=gige,shmem or repetition=0 (repeatable)",
     )
     every = "network.latency=5us, or an option of the study's command, e.g. runs=10000"
-    add_set_option(parser, of="every machine", such_as=every)
+    add_parameter(parser, "set", help=f"override one key of every machine, e.g. {every} (repeatable)")
     add("--out", metavar="DIR", help="write results to this directory (default: NAME-results)")
     add("--fresh", action="store_true", help="discard existing results and start over")
     add_view_option(parser)
@@ -100,7 +100,7 @@ def _list_runs(spec: StudySpec, args: Namespace) -> int:
     from xsim_py.study.conduct import conditions, results_folder
     from xsim_py.study.store import read_outcomes
 
-    runs = plan_runs(spec, only=conditions(args.only), overrides=dict(args.overrides))
+    runs = plan_runs(spec, only=conditions(args.only), overrides=dict(args.set))
     outcomes = read_outcomes(results_folder(spec, args.out))
     columns: dict[str, list[Any]] = {name: [run.columns[name] for run in runs] for name in runs[0].columns}
     columns["state"] = [outcomes[run.key]["ended"] if run.key in outcomes else "" for run in runs]
@@ -132,7 +132,7 @@ def _run(spec: StudySpec, args: Namespace, look: Look | None) -> int:
                 out=folder,
                 jobs=args.jobs,
                 only=args.only,
-                overrides=dict(args.overrides),
+                overrides=dict(args.set),
                 fresh=args.fresh,
                 progress=progress,
                 look=look,

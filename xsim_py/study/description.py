@@ -1,7 +1,7 @@
 """The keys of a study: a dataclass per section, a field per key.
 
 As for machines, this is the only list of the keys: the checker, the JSON Schema and the manual's table are generated
-from it. An option of a run has its name on the command line of ``xsim run``.
+from it. A parameter of a run has its name and help in `xsim_py.parameters`.
 """
 
 # ruff: noqa: RUF009 - `option` makes a dataclasses.field, as a default here must be
@@ -19,15 +19,15 @@ from typing import Any, Final
 from xsim_py.config import value_kinds as kinds
 from xsim_py.config.described import Described
 from xsim_py.config.value_kinds import ListOf, Scalar, Section, choice, integer, option, options
+from xsim_py.parameters import PARAMETERS
 from xsim_py.report.result import ENDINGS
 from xsim_py.report.style import Look
 from xsim_py.study.commands import COMMANDS
 from xsim_py.study.condition import Condition
 from xsim_py.study.value_kinds import (
     ANY,
-    COMPUTE,
     CONDITION,
-    ISOLATION,
+    KINDS,
     TEXT,
     Given,
     MachineEntry,
@@ -41,7 +41,6 @@ from xsim_py.study.value_kinds import (
     look,
 )
 
-_MOST: Final = 2**31 - 1
 _LONGEST_PATTERN: Final = 10_000
 _SCALES: Final = choice("linear", "log", "log2")
 
@@ -193,6 +192,13 @@ class PublishedSpec:
     label: str = option(TEXT, "Name of the source.", default="published")
 
 
+def _of_run(name: str, kind: Templated | TemplatedList | None = None) -> Any:
+    """Return the field of a key that is a parameter of a run; by default, `KINDS` has its kind."""
+    row = PARAMETERS[name]
+    help, shown = row.study or ("", "")
+    return option(kind or KINDS[row.read], help, shown=shown)
+
+
 @dataclass(frozen=True, kw_only=True)
 class StudySpec(Described):
     """A validated study."""
@@ -219,45 +225,26 @@ class StudySpec(Described):
         "The program: a file next to the study or included in xsim_py (apps/ring.py), a module name, or Python "
         "code, depending on kind.",
     )
-    kind: Given | None = option(Templated(choice("script", "module", "code")), "Kind of program.", shown="script")
-    args: Given | None = option(TemplatedList(ANY, "a list of words such as [--steps, 10]"), "The program's arguments.")
-    ranks: Given | None = option(Templated(integer(1, _MOST)), "Number of virtual ranks.")
-    machine: Given | None = option(Templated(TEXT), "A preset, or a YAML file next to the study.", shown="gige")
+    kind: Given | None = _of_run("kind", Templated(choice("script", "module", "code")))
+    args: Given | None = _of_run("args", TemplatedList(ANY, "a list of words such as [--steps, 10]"))
+    ranks: Given | None = _of_run("ranks")
+    machine: Given | None = _of_run("machine", Templated(TEXT))
     overrides: Mapping[str, Given] = option(
         Named(MachineEntry(), "machine keys such as {network.latency: 5us}"),
         "Machine keys to change, by dotted path.",
         default=dict,
         key="set",
     )
-    seed: Given | None = option(
-        Templated(integer(0, 2**63 - 1)),
-        "Seed of the first repetition; the seed of each further repetition is one higher.",
-        shown="0",
-    )
-    shards: Given | None = option(Templated(integer(1, _MOST)), "Number of shards of a run.", shown="1")
-    isolation: Given | None = option(Templated(ISOLATION), "Isolation of the ranks.", shown="greenlets")
-    compute: Given | None = option(
-        Templated(COMPUTE),
-        "Cost of computation in virtual time, as with --compute of xsim run.",
-        shown="that of the machine",
-    )
-    fail: Given | None = option(
-        TemplatedList(TEXT, "a list of failures such as ['rank=5@1.2ms']"),
-        "Failures, in addition to those in the machine description.",
-    )
-    ft: Given | None = option(
-        Templated(kinds.BOOLEAN), "Whether the job survives process failures.", shown="as for xsim run"
-    )
-    restart: Given | None = option(Templated(TEXT), "Restart of an aborted job: on-abort[,max=N,delay=TIME].")
-    private: Given | None = option(
-        TemplatedList(kinds.PACKAGE, "a list of packages such as [pyomo]"),
-        "Packages of which each rank has its own modules, as with --private of xsim run.",
-    )
-    share: Given | None = option(
-        TemplatedList(kinds.PACKAGE, "a list of packages such as [pyomo]"),
-        "Packages shared by all ranks, as with --share of xsim run.",
-    )
-    wall_limit_ps: Given | None = option(Templated(kinds.TIME), "Wall-clock limit of a run.", shown="no limit")
+    seed: Given | None = _of_run("seed")
+    shards: Given | None = _of_run("shards")
+    isolation: Given | None = _of_run("isolation")
+    compute: Given | None = _of_run("compute")
+    fail: Given | None = _of_run("fail", TemplatedList(TEXT, "a list of failures such as ['rank=5@1.2ms']"))
+    ft: Given | None = _of_run("ft")
+    restart: Given | None = _of_run("restart")
+    private: Given | None = _of_run("private")
+    share: Given | None = _of_run("share")
+    wall_limit_ps: Given | None = _of_run("wall_limit")
     sweep: Mapping[str, tuple[Swept, ...]] = option(
         Named(Values(), "variables and their values such as {ranks: [4, 8]}"),
         "The variables; every combination of their values is run. A variable named after an option sets this option, "

@@ -31,8 +31,7 @@ from xsim_py.errors import ConfigError, OptionProblem, advice
 from xsim_py.failure import FailureModel, RestartPolicy
 from xsim_py.input_files import is_file
 from xsim_py.machine import Machine
-from xsim_py.parameters import COMPUTE, isolation, read
-from xsim_py.run import simulate
+from xsim_py.parameters import COMPUTE, RunArguments, isolation, read
 from xsim_py.study.columns import key_columns
 from xsim_py.study.commands import COMMANDS
 from xsim_py.study.condition import Condition
@@ -283,7 +282,7 @@ class _Planner:
             "wall_limit": None if limit_ps is None else limit_ps / PS_PER_S,
         }
         try:
-            read({**(simulate.__kwdefaults__ or {}), **arguments})
+            read(RunArguments(**{name: value for name, value in arguments.items() if name != "program"}))
         except ConfigError as error:  # an error of one run, with its message
             for problem in map(str, error.problems):
                 self._refuse(*problem.split(": ", 1))

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from xsim_py import parameters
 from xsim_py.config import value_kinds as kinds
 from xsim_py.config.entries import Entry, from_python
 from xsim_py.config.value_kinds import REFUSED, Kind, ListOf, OneOf, Reading, Scalar, without_nul
 from xsim_py.errors import ConfigError, advice
-from xsim_py.parameters import RECORD, isolation
+from xsim_py.parameters import RECORD
 from xsim_py.report.view import PictureView
 from xsim_py.study.condition import Condition
 from xsim_py.study.template import NAME, Template, Value, is_template, text_of
@@ -53,11 +54,6 @@ def look(key: str, words: str, **schema: Any) -> Scalar:
     return Scalar(parse, schema, words)
 
 
-def _isolation(value: object) -> str:
-    isolation(value)
-    return str(value)
-
-
 def _compute(value: object) -> str:
     text = without_nul(kinds.TEXT.parse(value))
     if text.startswith(RECORD):
@@ -67,16 +63,6 @@ def _compute(value: object) -> str:
 
 TEXT: Final = Scalar(lambda value: without_nul(kinds.TEXT.parse(value)), kinds.TEXT.json, kinds.TEXT.words)
 ANY: Final = Scalar(_scalar, {"type": ["string", "number", "boolean"]}, "text, a number, or true or false")
-ISOLATION: Final = Scalar(
-    _isolation,
-    {"type": "string", "pattern": "^(greenlets|(process|spawn)(:[0-9]+)?)$"},
-    "greenlets, process, process:8 or spawn",
-)
-COMPUTE: Final = Scalar(
-    _compute,
-    {"type": "string", "not": {"pattern": f"^{RECORD}"}},
-    "none, measured, or a file of recorded times next to the study",
-)
 PLAIN: Final = OneOf(ANY, ListOf(ANY, "a list of values", least=0), "a value, or a list of values")
 CONDITION: Final = Scalar(_condition, {"type": "string"}, "a condition such as ranks<=64")
 
@@ -437,3 +423,28 @@ class TextOrList:
 
     def schema(self) -> dict[str, Any]:
         return {"anyOf": [self.items.schema(), {"type": "array", "items": self.items.schema()}]}
+
+
+KINDS: Final[Mapping[Any, Templated | TemplatedList]] = {
+    parameters.positive: Templated(kinds.integer(1, 2**31 - 1)),
+    parameters.seed: Templated(kinds.integer(0, parameters.MOST)),
+    parameters.flag: Templated(kinds.BOOLEAN),
+    parameters.text: Templated(TEXT),
+    parameters.seconds: Templated(kinds.TIME),
+    parameters.packages: TemplatedList(kinds.PACKAGE, "a list of packages such as [pyomo]"),
+    parameters.isolation_mode: Templated(
+        Scalar(
+            parameters.isolation_mode,
+            {"type": "string", "pattern": "^(greenlets|(process|spawn)(:[0-9]+)?)$"},
+            "greenlets, process, process:8 or spawn",
+        )
+    ),
+    parameters.compute: Templated(
+        Scalar(
+            _compute,
+            {"type": "string", "not": {"pattern": f"^{RECORD}"}},
+            "none, measured, or a file of recorded times next to the study",
+        )
+    ),
+}
+"""The kinds of value of parameters of a run, by the functions that read them."""

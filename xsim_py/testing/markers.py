@@ -24,11 +24,6 @@ _PARAMETER = "_xsim_ranks"
 DEFAULT_RANKS = 2
 _DEFAULT_PARALLEL = 3  # of mpi-pytest
 _UNITS = {"s": 1, "m": 60, "h": 3600}
-_OF_PLUGIN = "the plugin gives it"
-_NOT_OF_TESTS = {
-    **dict.fromkeys(("program", "args", "kind", "ranks", "label", "stdout", "stderr", "progress"), _OF_PLUGIN),
-    "isolation": "the ranks of a test live in the process of pytest",
-}
 _BAD_VALUE = "the mark {} takes {}"
 
 WITHOUT_MPI = "need --with-mpi option to run"
@@ -82,12 +77,15 @@ def _options(mark: pytest.Mark) -> dict[str, Any]:
     """Return the keywords of a mark: parameters of `simulate`."""
     if mark.kwargs:
         from xsim_py.errors import advice
+        from xsim_py.parameters import OF_PLUGIN, PARAMETERS
         from xsim_py.run import simulate  # not above: slow to import, and most marks have none
 
-        known = [name for name in inspect.signature(simulate).parameters if name not in _NOT_OF_TESTS]
+        refused = dict.fromkeys(("program", "stdout", "stderr", "progress"), OF_PLUGIN)
+        refused |= {name: row.not_in_marks for name, row in PARAMETERS.items() if row.not_in_marks}
+        known = [name for name in inspect.signature(simulate).parameters if name not in refused]
         for name in mark.kwargs:
-            if name in _NOT_OF_TESTS:
-                raise pytest.UsageError(f"the mark ranks does not support {name}: {_NOT_OF_TESTS[name]}; drop it")
+            if name in refused:
+                raise pytest.UsageError(f"the mark ranks does not support {name}: {refused[name]}; drop it")
             if name not in known:
                 raise pytest.UsageError(f"unknown option {name} of the mark ranks; {advice(name, known)}")
     return dict(mark.kwargs)

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from xsim_py.config import load_machine
 from xsim_py.errors import ConfigError
-from xsim_py.findings import chosen
-from xsim_py.parameters import positive, seed
-
-
-def _check(value: bool | str) -> object:
-    return value is True or chosen(str(value))
-
-
-_READ: dict[str, Callable[[Any], object]] = {"seed": seed, "shards": positive, "check": _check}
+from xsim_py.parameters import PARAMETERS
 
 
 def refuse_bad(options: Mapping[str, Any]) -> None:
@@ -31,10 +23,10 @@ def refuse_bad(options: Mapping[str, Any]) -> None:
 
 
 def _problems(options: Mapping[str, Any]) -> Iterator[str]:
-    for name, read in _READ.items():
+    for name, value in options.items():
         try:
-            if name in options:
-                read(options[name])
+            if (read := PARAMETERS[name].read) is not None:
+                read(value)
         except ValueError as error:
             yield f"--xsim-{name}: {error}"
     if options.get("check") and options.get("shards", "1") != "1":

@@ -94,10 +94,8 @@ class _State:
                 raise ValueError
         except ValueError:
             raise pytest.UsageError(f"--xsim-ranks: expected rank counts, got {get('xsim_ranks')!r}") from None
-        named = {"machine": "xsim_machine", "seed": "xsim_seed", "shards": "xsim_shards", "fail": "xsim_fail"}
-        self.options = {name: get(option) for name, option in named.items() if get(option)}
-        if get("xsim_check"):
-            self.options["check"] = get("xsim_check")
+        named = ("machine", "seed", "shards", "fail", "check")
+        self.options = {name: get(f"xsim_{name}") for name in named if get(f"xsim_{name}")}
         if self.options and not is_in_rank():
             from .options import refuse_bad
 

@@ -6,7 +6,6 @@ get the simulated one with one rank, like a real process without mpiexec.
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
@@ -81,11 +80,10 @@ def _begin() -> None:
     from xsim_py.errors import XsimError
     from xsim_py.job import Job
     from xsim_py.mpi4py._install import bind_tables
-    from xsim_py.parameters import read
+    from xsim_py.parameters import RunArguments, read
     from xsim_py.process.programs.program import Program
     from xsim_py.process.ranks import current
     from xsim_py.process.ranks.fiber import Fiber
-    from xsim_py.run import simulate
 
     class Host(Fiber):
         """A rank that waits by running the event queue itself."""
@@ -103,9 +101,8 @@ def _begin() -> None:
             finally:
                 current.fiber = self
 
-    defaults = {name: each.default for name, each in inspect.signature(simulate).parameters.items()}
     program = Program(_begin, kind="callable", args=())
-    _world = Job(load_machine("shmem"), program, read({**defaults, "ranks": 1}))
+    _world = Job(load_machine("shmem"), program, read(RunArguments(ranks=1)))
     _world.make_shards([0], (), 0)
     rank = _world.shards[0].ranks[0]
     rank.fiber = current.host = current.fiber = Host(rank, 0)
