@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xsim_py.network.link import least_ps_per_byte
-from xsim_py.report.table import Table
+from xsim_py.report.table import Table, table_of_rows
 from xsim_py.units import PS_PER_S
 
 if TYPE_CHECKING:
@@ -50,9 +50,7 @@ def links_table(
         ends = topology.vertex(link[0]), topology.vertex(link[1])
         rows.append((topology.link_name(link), topology.layers[layer], *ends, sums[link], messages, busy_s, part))
     rows.sort()
-    names = ("link", "layer", "from", "to", "bytes", "messages", "busy_s", "utilisation")
-    columns = list(zip(*rows, strict=True)) or [()] * len(names)
-    return Table("links", dict(zip(names, columns, strict=True)))
+    return table_of_rows("links", rows)
 
 
 def _by_pair(pairs: Mapping[str, Sequence[int]]) -> dict[tuple[int, int], tuple[int, int]]:

@@ -15,11 +15,12 @@ import numpy as np
 
 from xsim_py.deadlock_report import deadlock_report, unread, unreceived
 from xsim_py.errors import NOT_WRITTEN
-from xsim_py.mpi.shard_result import ShardResult
+from xsim_py.mpi.shard_result import OF_RANKS, ShardResult
 from xsim_py.mpi.transport.unchanged_blocks import joined
 from xsim_py.process.profiler import PARTS
 from xsim_py.report import Result, Table
 from xsim_py.report.result import failure_entry
+from xsim_py.report.table import run_table, table_of_rows
 from xsim_py.trace import Trace
 from xsim_py.units import PS_PER_S, exact_seconds, format_time
 
@@ -279,28 +280,14 @@ def never_came_warnings(statements: Mapping[str, str]) -> list[str]:
 
 
 def _ranks_table(parts: Sequence[ShardResult]) -> Table:
-    peaks = _flat(part.peak_bytes for part in parts)
-    return Table(
-        "ranks",
-        {
-            "rank": list(range(sum(len(part.ended_ps) for part in parts))),
-            "node": _flat(part.nodes for part in parts),
-            "end_s": _flat(part.ended_ps for part in parts),
-            "exit_status": _flat(part.exit_status for part in parts),
-            "messages": _flat(part.messages for part in parts),
-            "bytes": _flat(part.sent_bytes for part in parts),
-            "waited_s": _flat(part.waited_ps for part in parts),
-            **({"peak_bytes": peaks} if peaks else {}),
-        },
-        units={"bytes": "B", **({"peak_bytes": "B"} if peaks else {})},
-        exact=("end_s", "waited_s"),
-    )
+    cells = {column: _flat(getattr(part, name) for part in parts) for name, column in OF_RANKS.items()}
+    ranks = list(range(len(cells["end_s"])))
+    return run_table("ranks", {"rank": ranks, **{name: each for name, each in cells.items() if each}})
 
 
 def _pairs_table(parts: Sequence[ShardResult]) -> Table:
     """Return the table of messages: each pair of ranks and size class once, in order."""
-    units = dict.fromkeys(("size_from", "size_to", "bytes"), "B")
-    return Table("pairs", partial(_pairs, [part.pairs for part in parts]), units=units)
+    return run_table("pairs", partial(_pairs, [part.pairs for part in parts]))
 
 
 def _pairs(pieces: Sequence[Any]) -> dict[str, Any]:
@@ -336,8 +323,7 @@ def _collectives_table(parts: Sequence[ShardResult]) -> Table:
         (*key, calls, size, total / calls / PS_PER_S, longest)
         for key, (calls, size, total, longest) in sorted(joined.items())
     ]
-    columns = ("communicator", "operation", "algorithm", "calls", "bytes", "mean_s", "longest_s")
-    return _table("collectives", columns, rows, units={"bytes": "B", "mean_s": "s"}, exact=("longest_s",))
+    return table_of_rows("collectives", rows)
 
 
 def _failures_table(attempts: Sequence[Attempt]) -> Table:
@@ -351,8 +337,7 @@ def _failures_table(attempts: Sequence[Attempt]) -> Table:
         for time_ps, rank, cause in attempt.failures:
             known = notified.get(rank, [])
             rows.append((start, rank, time_ps, cause, len(known), min(known, default=None), max(known, default=None)))
-    names = ("start", "rank", "time_s", "cause", "known_by", "first_known_s", "last_known_s")
-    return _table("failures", names, rows)
+    return table_of_rows("failures", rows)
 
 
 def _learned_table(attempts: Sequence[Attempt]) -> Table:
@@ -361,7 +346,7 @@ def _learned_table(attempts: Sequence[Attempt]) -> Table:
         for start, attempt in enumerate(attempts)
         for failed, time_ps, rank, how in sorted(_flat(part.learned for part in attempt.parts))
     ]
-    return _table("learned", ("start", "failed", "rank", "time_s", "how"), rows)
+    return table_of_rows("learned", rows)
 
 
 def _starts_table(attempts: Sequence[Attempt]) -> Table:
@@ -370,7 +355,7 @@ def _starts_table(attempts: Sequence[Attempt]) -> Table:
         ended, _, report = _ending(attempt.parts)
         end_ps = _virtual_time_ps(attempt.parts)
         rows.append((start, attempt.start_ps, end_ps, ended, report.split("\n")[0]))
-    return _table("starts", ("start", "start_s", "end_s", "ended", "report"), rows)
+    return table_of_rows("starts", rows)
 
 
 def _worlds_table(attempts: Sequence[Attempt]) -> list[Table]:
@@ -381,8 +366,7 @@ def _worlds_table(attempts: Sequence[Attempt]) -> list[Table]:
         for part in attempt.parts
         for world in part.worlds
     ]
-    columns = ("start", "world", "first_rank", "size", "born_s", "parent", "command")
-    return [_table("worlds", columns, rows)] if rows else []
+    return [table_of_rows("worlds", rows)] if rows else []
 
 
 def _flips_table(attempts: Sequence[Attempt]) -> list[Table]:
@@ -392,8 +376,7 @@ def _flips_table(attempts: Sequence[Attempt]) -> list[Table]:
         for start, attempt in enumerate(attempts)
         for each in sorted(_flat(part.flips for part in attempt.parts))
     ]
-    columns = ("start", "rank", "time_s", "bit", "size", "dest", "array", "cause")
-    return [_table("flips", columns, rows, units={"size": "B"})] if rows else []
+    return [table_of_rows("flips", rows)] if rows else []
 
 
 def _hangs_table(attempts: Sequence[Attempt]) -> list[Table]:
@@ -403,14 +386,13 @@ def _hangs_table(attempts: Sequence[Attempt]) -> list[Table]:
         for start, attempt in enumerate(attempts)
         for each in sorted(_flat(part.hangs for part in attempt.parts))
     ]
-    return [_table("hangs", ("start", "rank", "time_s", "until_s", "killed"), rows)] if rows else []
+    return [table_of_rows("hangs", rows)] if rows else []
 
 
 def _storage_table(parts: Sequence[ShardResult]) -> list[Table]:
     """Return the storage operations of each rank over all starts; no table without storage."""
     rows = [(rank, *row) for rank, row in enumerate(_flat(part.storage for part in parts))]
-    columns = ("rank", "operations", "read", "written", "time_s")
-    return [_table("storage", columns, rows, units={"read": "B", "written": "B"})] if rows else []
+    return [table_of_rows("storage", rows)] if rows else []
 
 
 def _profile_table(parts: Sequence[ShardResult]) -> list[Table]:
@@ -418,17 +400,4 @@ def _profile_table(parts: Sequence[ShardResult]) -> list[Table]:
     rows = [
         (number, name, s) for number, part in enumerate(parts) for name, s in zip(PARTS, part.profile, strict=False)
     ]
-    return [_table("profile", ("shard", "part", "wall_s"), rows, units={"wall_s": "s"}, exact=())] if rows else []
-
-
-def _table(
-    name: str,
-    columns: Sequence[str],
-    rows: Sequence[tuple[Any, ...]],
-    *,
-    units: dict[str, str] | None = None,
-    exact: Sequence[str] | None = None,
-) -> Table:
-    """Return a table of rows; `exact` names columns in picoseconds (default: all in seconds)."""
-    exact = [column for column in columns if column.endswith("_s")] if exact is None else exact
-    return Table(name, {column: [row[i] for row in rows] for i, column in enumerate(columns)}, units, exact=exact)
+    return [table_of_rows("profile", rows)] if rows else []

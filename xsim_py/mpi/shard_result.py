@@ -1,5 +1,7 @@
 """The result of a shard at the end of a run: plain data that can be sent to the reporting shard."""
 
+# ruff: noqa: RUF009 - `_of_ranks` makes a dataclasses.field, as a default here must be
+
 from __future__ import annotations
 
 import re
@@ -33,7 +35,7 @@ from .transport.message import Receive, Send
 from .transport.unchanged_blocks import UnchangedBlocks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -89,6 +91,16 @@ class Leftover:
     place: str
 
 
+def _of_ranks(column: str, fill: Callable[[Rank, Fabric], Any] | None = None) -> Any:
+    """Return a field with a value per rank for a column of the table ``ranks``; `collect` fills it otherwise."""
+    return field(default_factory=list, metadata={"filled": (column, fill)})
+
+
+def _node(rank: Rank, fabric: Fabric) -> int:
+    node: int = fabric.settings.machine.node_of[rank.number]
+    return node
+
+
 @dataclass(slots=True)
 class ShardResult:
     """One shard's share of the result; lists have one entry for each of its ranks, in order.
@@ -118,14 +130,15 @@ class ShardResult:
     abort: Abort | None
     abort_place: str
     stop_reason: str
-    ended_ps: list[int | None]
-    exit_status: list[int | None]
-    messages: list[int]
-    sent_bytes: list[int]
-    waited_ps: list[int]
-    nodes: list[int]
     pairs: NDArray[np.int64]
     collectives: dict[tuple[str, str, str], tuple[int, int, int, int]]
+    nodes: list[int] = _of_ranks("node", _node)
+    ended_ps: list[int | None] = _of_ranks("end_s", lambda rank, fabric: rank.ended_ps)
+    exit_status: list[int | None] = _of_ranks("exit_status", lambda rank, fabric: rank.exit_status)
+    messages: list[int] = _of_ranks("messages")
+    sent_bytes: list[int] = _of_ranks("bytes")
+    waited_ps: list[int] = _of_ranks("waited_s")
+    peak_bytes: list[int] = _of_ranks("peak_bytes")
     waiting: list[WaitingRank] = field(default_factory=list)
     leftovers: list[Leftover] = field(default_factory=list)
     leftover_count: int = 0
@@ -149,7 +162,6 @@ class ShardResult:
     called: dict[str, str] = field(default_factory=dict)
     flips: list[FlippedData] = field(default_factory=list)
     hangs: list[HungProcess] = field(default_factory=list)
-    peak_bytes: list[int] = field(default_factory=list)
     clock_waits: list[tuple[str, int, int]] = field(default_factory=list)
     unchanged_blocks: UnchangedBlocks | None = None
 
@@ -159,7 +171,9 @@ class ShardResult:
         return {flip.cause for flip in self.flips} | {hang.cause for hang in self.hangs}
 
 
-_OF_RANKS = ("ended_ps", "exit_status", "messages", "sent_bytes", "waited_ps", "nodes", "storage", "peak_bytes")
+_FILLED = {each.name: each.metadata["filled"] for each in fields(ShardResult) if "filled" in each.metadata}
+OF_RANKS = {name: column for name, (column, _) in _FILLED.items()}
+"""The lists of the values of ranks, and their columns in the table ``ranks``."""
 
 
 def joined(parts: list[ShardResult], first: int) -> list[ShardResult]:
@@ -176,7 +190,7 @@ def joined(parts: list[ShardResult], first: int) -> list[ShardResult]:
     )
     nothing.update(computed=None, unchanged_blocks=None)
     more = ShardResult(**nothing)
-    for name in _OF_RANKS:
+    for name in (*OF_RANKS, "storage"):
         found: list[tuple[int, Any]] = []
         for part in parts:
             entries = getattr(part, name)
@@ -203,7 +217,6 @@ def joined(parts: list[ShardResult], first: int) -> list[ShardResult]:
 def collect(shard: Shard, program: Program, fabric: Fabric) -> ShardResult:
     """Collect the results of shard and ranks, before their memory is released."""
     ranks = shard.ranks
-    node_of = fabric.settings.machine.node_of
     if shard.abort is None:
         for rank in ranks:
             if rank.extra is not None:
@@ -218,15 +231,15 @@ def collect(shard: Shard, program: Program, fabric: Fabric) -> ShardResult:
         abort=shard.abort,
         abort_place=_abort_place(shard, program),
         stop_reason=shard.control.stop_reason,
-        ended_ps=[rank.ended_ps for rank in ranks],
-        exit_status=[rank.exit_status for rank in ranks],
         messages=fabric.tally.messages(),
         sent_bytes=fabric.tally.sent_bytes(),
         waited_ps=fabric.tally.waited_ps,
-        nodes=[node_of[rank.number] for rank in ranks],
         pairs=fabric.tally.pairs(),
         collectives=_collectives(fabric),
     )
+    for name, (_, fill) in _FILLED.items():
+        if fill is not None:
+            setattr(part, name, [fill(rank, fabric) for rank in ranks])
     for rank in ranks:
         if rank.exit_status is None:
             part.waiting.append(_waiting(rank.fiber, program))

@@ -18,6 +18,34 @@ _FORMULA = ("=", "+", "@", "\t", "\r")
 _KIND_OF_CELL = {int: "number", float: "number", bool: "number", type(None): ""}
 
 
+def _columns(**tables: str) -> dict[str, dict[str, str]]:
+    pairs = {name: [word.partition(":")[::2] for word in words.split()] for name, words in tables.items()}
+    return {name: dict(columns) for name, columns in pairs.items()}
+
+
+COLUMNS = _columns(
+    ranks="rank node end_s:ps exit_status messages bytes:B waited_s:ps peak_bytes:B",
+    pairs="source dest size_from:B size_to:B messages bytes:B",
+    collectives="communicator operation algorithm calls bytes:B mean_s:s longest_s:ps",
+    failures="start rank time_s:ps cause known_by first_known_s:ps last_known_s:ps",
+    learned="start failed rank time_s:ps how",
+    starts="start start_s:ps end_s:ps ended report",
+    worlds="start world first_rank size born_s:ps parent command",
+    flips="start rank time_s:ps bit size:B dest array cause",
+    hangs="start rank time_s:ps until_s:ps killed",
+    storage="rank operations read:B written:B time_s:ps",
+    profile="shard part wall_s:s",
+    waits="rank computing_s:ps transfer_s:ps late_sender_s:ps late_receiver_s:ps imbalance_s:ps overhead_s:ps"
+    " other_s:ps total_s:ps",
+    links="link layer from to bytes messages busy_s utilisation",  # without units, as in the files that are drawn
+)
+"""The columns of each table of a run, with their units; ``ps``: filled in picoseconds, and shown in seconds.
+
+The values of ranks are filled by `mpi.shard_result.ShardResult`, the other tables by `outcome`, `report.waits` and
+`link_loads`.
+"""
+
+
 class Table(dict[str, list[Any]]):
     """A named table of columns of equal length, accessed by name: ``pandas.DataFrame(table)`` works.
 
@@ -261,3 +289,18 @@ def _problem(columns: Mapping[str, Sequence[Any]], units: Mapping[str, str]) -> 
         return "its columns differ in length"
     stray = units.keys() - columns.keys()
     return f"it has units for columns that it does not have: {sorted(stray)}" if stray else ""
+
+
+def run_table(name: str, columns: Mapping[str, Sequence[Any]] | Callable[[], Mapping[str, Sequence[Any]]]) -> Table:
+    """Return a table of a run with those of its `COLUMNS` that are given."""
+    known = COLUMNS[name]
+    if not callable(columns):
+        known = {column: unit for column, unit in known.items() if column in columns}
+        columns = {column: columns[column] for column in known}
+    units = {column: unit for column, unit in known.items() if unit not in ("", "ps")}
+    return Table(name, columns, units, exact=[column for column, unit in known.items() if unit == "ps"])
+
+
+def table_of_rows(name: str, rows: Sequence[Sequence[Any]]) -> Table:
+    """Return a table of a run with rows of all its `COLUMNS`."""
+    return run_table(name, {column: [row[place] for row in rows] for place, column in enumerate(COLUMNS[name])})

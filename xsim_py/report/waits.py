@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import numpy as np
 
 from xsim_py.report.style import Look, add_legend, drawn, rank_step, tidy, time_scale
-from xsim_py.report.table import Table
+from xsim_py.report.table import Table, run_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -72,7 +72,7 @@ def waits_table(trace: Trace, lives: Iterable[tuple[int, int, int]]) -> Table:
     columns: dict[str, list[int]] = {"rank": [rank for rank, _ in ordered]}
     columns |= {f"{name}_s": [parts[part] for _, parts in ordered] for part, name in enumerate(PARTS)}
     columns["total_s"] = [sum(parts) for _, parts in ordered]
-    return Table("waits", columns, exact=[name for name in columns if name.endswith("_s")])
+    return run_table("waits", columns)
 
 
 def _by_call(records: Iterable[AnyRecord]) -> dict[tuple[int, int], list[AnyRecord]]:
