@@ -67,8 +67,8 @@ class Result:
     isolation : str
         How ranks were isolated: ``greenlets``, ``process``, or ``process:8``.
     config_hash, digest, version : str
-        Fingerprints of the machine and of the run, and the simulator's version. Runs of a program with the same
-        config_hash and seed have the same digest.
+        Fingerprints of the machine and of the run, and the simulator's version. Runs of a program with the same ranks,
+        config_hash, seed and version have the same digest.
     events, messages, bytes : int
         Simulated events, messages and their bytes; messages include those inside collectives.
     cpu_s, wall_s : float

@@ -312,4 +312,5 @@ def _repeat(result: Result) -> Iterator[str]:
     )
     if "machine" in origin:
         yield folded("the description of the machine, with the entries that were set", verbatim(origin["machine"]))
-    yield note("The same program, machine, seed and version reproduce the digest, with any number of shards.")
+    same = "program, machine, number of ranks, seed and version"
+    yield note(f"The same {same} reproduce the digest, for any number of shards.")
