@@ -18,7 +18,7 @@ from tests.notebooks import NOTEBOOKS, executed, told
 from xsim_py.cli.commands import COMMANDS, whole_parser
 from xsim_py.config.schema import markdown_table
 from xsim_py.report.result import ENDINGS, SUMMARY
-from xsim_py.report.table import COLUMNS
+from xsim_py.report.table import every_table
 from xsim_py.study.loader import markdown_table as study_table
 
 DOCS = ROOT / "docs"
@@ -136,7 +136,7 @@ def test_the_reference_has_every_entry_of_the_summary_and_every_ending():
 
 
 def test_the_reference_has_every_column_with_its_unit():
-    for table, columns in COLUMNS.items():
+    for table, columns in every_table().items():
         units = {
             name: row[1]
             for row in rows(DOCS / "reference" / "result.md", f"Table `{table}`")[1:]

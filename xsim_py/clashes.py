@@ -12,7 +12,7 @@ from xsim_py.atomic_files import is_special, resolved_target
 from xsim_py.config import load_machine
 from xsim_py.config.entries import Location
 from xsim_py.errors import ConfigError
-from xsim_py.failure.statements import TraceStatement, parse_statement
+from xsim_py.failure.statements import parse_statement
 from xsim_py.parameters import COMPUTE, RECORD
 from xsim_py.process.programs.program import Program
 
@@ -112,5 +112,5 @@ def computing_files(asked: str | None) -> Iterator[InputFile]:
 def failure_files(texts: Iterable[str]) -> Iterator[InputFile]:
     """Yield the files that contain injected failures."""
     for text in texts:
-        if isinstance(what := parse_statement(text, _NOWHERE), TraceStatement):
-            yield InputFile("what fails", what.file)
+        if isinstance(what := parse_statement(text, _NOWHERE), Path):
+            yield InputFile("what fails", what)

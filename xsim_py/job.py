@@ -446,7 +446,7 @@ class Job:
             left = self.outputs[0].digest() + ("" if self.files is None else self.files.digest())
             died = {(rank, cause) for _, rank, cause in self.attempts[-1].failures}
             came = {cause for _, cause in died}  # a node's failure occurs if one of its ranks was still running
-            came_too = set().union(*(part.faults for attempt in self.attempts for part in attempt.parts))
+            came_too = set().union(*(part.occurred for attempt in self.attempts for part in attempt.parts))
             called = {site: said for part in self.attempts[-1].parts for site, said in part.called.items()}
             never = [what for key, what in self.written.items() if key not in died and key[1] not in came]
             found = [] if self.host is None else self.host.warnings

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial, reduce
 from itertools import chain
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -132,8 +133,7 @@ def _tables(attempts: Sequence[Attempt]) -> list[Table]:
         _learned_table(attempts),
         _starts_table(attempts),
         *_worlds_table(attempts),
-        *_flips_table(attempts),
-        *_hangs_table(attempts),
+        *_fault_tables(attempts),
         *_storage_table(parts),
         *_profile_table(parts),
     ]
@@ -369,24 +369,16 @@ def _worlds_table(attempts: Sequence[Attempt]) -> list[Table]:
     return [table_of_rows("worlds", rows)] if rows else []
 
 
-def _flips_table(attempts: Sequence[Attempt]) -> list[Table]:
-    """Return the table of bits flipped by soft errors, or no table if there are none."""
-    rows = [
-        (start, each.rank, each.time_ps, each.bit, each.size_bytes, each.dest, each.array, each.cause)
-        for start, attempt in enumerate(attempts)
-        for each in sorted(_flat(part.flips for part in attempt.parts))
-    ]
-    return [table_of_rows("flips", rows)] if rows else []
-
-
-def _hangs_table(attempts: Sequence[Attempt]) -> list[Table]:
-    """Return the table of transient hangs of processes, or no table if there are none."""
-    rows = [
-        (start, each.rank, each.time_ps, each.until_ps, each.killed)
-        for start, attempt in enumerate(attempts)
-        for each in sorted(_flat(part.hangs for part in attempt.parts))
-    ]
-    return [table_of_rows("hangs", rows)] if rows else []
+def _fault_tables(attempts: Sequence[Attempt]) -> Iterator[Table]:
+    """Yield the table of each kind of faults besides failures that have occurred."""
+    for name in attempts[-1].parts[0].faults:
+        rows = [
+            (start, each.rank, each.time_ps, *each.cells)
+            for start, attempt in enumerate(attempts)
+            for each in sorted(_flat(part.faults.get(name, ()) for part in attempt.parts), key=itemgetter(0, 1))
+        ]
+        if rows:
+            yield table_of_rows(name, rows)
 
 
 def _storage_table(parts: Sequence[ShardResult]) -> list[Table]:

@@ -36,6 +36,18 @@ def test_ranks_that_die_together_stand_on_one_line(capsys: pytest.CaptureFixture
     )
 
 
+def test_other_faults_are_listed_as_well(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    hang, flip = "hang:rank=3,at=2ms,for=1ms", "flip:array,rank=1,at=1ms,bit=0"
+    assert run("-n", "4", "--fail", hang, "--fail", flip, "--json", str(tmp_path / "f.json")) == 0
+    assert [line.split()[-1] for line in capsys.readouterr().out.splitlines()[2:]] == [flip, hang]
+    told = json.loads((tmp_path / "f.json").read_text(encoding="utf-8"))
+    when = {"time_s": 0.002, "time_exact_s": "0.002", "for_s": 0.001, "for_exact_s": "0.001"}
+    assert told["hangs"] == [{"rank": 3, **when}]
+    assert [each["target"] for each in told["flips"]] == ["array"]
+    assert run("-n", "4", "--fail", hang, "--until", "1ms") == 0
+    assert capsys.readouterr().out == "no failures\n"
+
+
 def test_the_first_line_says_how_to_get_these_failures_again(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("-n", "2", "--machine", "shmem", "--seed", "7") == 0
     shown = capsys.readouterr()

@@ -7,7 +7,7 @@ import pytest
 from tests.cli.helpers import FakeSimulator
 from tests.report.helpers import make_result
 from xsim_py.cli import main
-from xsim_py.report.result import TABLES
+from xsim_py.report.table import every_table
 from xsim_py.run import simulate
 
 
@@ -77,4 +77,4 @@ def test_results_replace_links_in_their_folder_and_follow_those_that_were_named(
 
 
 def test_every_table_of_a_run_is_known():
-    assert set(simulate("", kind="code", ranks=1, profile=True).tables) <= set(TABLES)
+    assert set(simulate("", kind="code", ranks=1, profile=True).tables) <= set(every_table())

@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from xsim_py.config import DrawSpec
 from xsim_py.config.entries import Location
-from xsim_py.failure import CallSite
-from xsim_py.failure.statements import DrawStatement, Timed, TraceStatement, parse_statement
+from xsim_py.failure import CallSite, Fault
+from xsim_py.failure.flips import Flip
+from xsim_py.failure.hangs import Hang
+from xsim_py.failure.statements import Timed, parse_statement
 
 HERE = Location.in_option("--fail")
 
@@ -28,11 +31,21 @@ INTO_CALL = st.builds(
     CallSite, st.integers(0, 10**9), st.just(True), st.integers(1, 10**6), st.just("Send"), st.integers(0, 10**27)
 )
 
+RANK, TIME = st.integers(0, 2**31 - 1), st.integers(0, 10**27)
+BIT = st.none() | st.integers(0, 2**53)
+FLIP = st.builds(Flip, rank=RANK, at_ps=TIME, target=st.just("array"), array=st.none() | st.just("u"), bit=BIT)
+HANG = st.builds(Hang, rank=RANK, at_ps=TIME, for_ps=TIME)
+
 
 @given(TIMED | AT_CALL | INTO_CALL)
 def test_what_is_written_is_read_back(statement: Timed | CallSite) -> None:
     assert parse_statement(str(statement), HERE) == statement
     assert parse_statement(f"  {statement} ", HERE, path="failures.at[0]") == statement
+
+
+@given(FLIP | HANG)
+def test_a_fault_is_read_back_too(fault: Fault) -> None:
+    assert parse_statement(str(fault), HERE) == fault
 
 
 @given(st.text(max_size=20) | st.from_regex(r"\w+=[-\d]+( before| after|@)[^\n]{0,12}", fullmatch=True))
@@ -73,14 +86,13 @@ def test_ordinals_are_english(ordinal: str, number: int) -> None:
 
 
 def test_a_law_has_the_keys_of_the_description() -> None:
-    found = parse_statement("weibull:node,mtbf=1h,shape=0.7", HERE)
-    assert isinstance(found, DrawStatement)
-    draw = found.draw
+    draw = parse_statement("weibull:node,mtbf=1h,shape=0.7", HERE)
+    assert isinstance(draw, DrawSpec)
     assert (draw.law, draw.per, draw.mtbf_ps, draw.shape) == ("weibull", "node", 3600 * 10**12, 0.7)
 
 
 def test_a_trace_is_a_file() -> None:
-    assert parse_statement("trace=logs/x.csv", HERE) == TraceStatement(Path("logs/x.csv"))
+    assert parse_statement("trace=logs/x.csv", HERE) == Path("logs/x.csv")
 
 
 @pytest.mark.parametrize(

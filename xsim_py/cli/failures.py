@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
 from xsim_py import __version__
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
 
-    from xsim_py.failure import CallSite, Failure, Flip
+    from xsim_py.failure import CallSite, Failure, Fault
 
 _SHOWN_ROWS = 100
 
@@ -40,7 +40,7 @@ def add_failures_parser(commands: Any) -> None:
 
 def show_failures(args: Namespace) -> int:
     """Run the command and return the exit status."""
-    from xsim_py.config import config_hash, load_machine
+    from xsim_py.config import FAULTS, config_hash, load_machine
     from xsim_py.failure import FailureModel
     from xsim_py.machine import Machine
     from xsim_py.mpi.failures.settings import detector_settings
@@ -62,7 +62,9 @@ def show_failures(args: Namespace) -> int:
     detector_settings(spec, make_network(spec, places=machine))
     schedule = model.schedule()
     timed = [failure for failure in schedule.timed if args.until is None or failure.time_ps <= args.until]
-    flips = [flip for flip in schedule.flips if args.until is None or flip.time_ps <= args.until]
+    faults = {name: [fault for _, fault in schedule.faults.get(name, ())] for name in FAULTS}
+    if args.until is not None:
+        faults = {name: [fault for fault in each if fault.at_ps <= args.until] for name, each in faults.items()}
     provenance = {
         "version": __version__,
         "seed": args.seed,
@@ -72,19 +74,19 @@ def show_failures(args: Namespace) -> int:
     }
     print(first_line(provenance), file=sys.stderr)
     if args.json != "-":
-        print(_table(timed, schedule.sites, flips))
+        print(_table(timed, schedule.sites, [*chain(*faults.values())]))
     if len(timed) < len(schedule.timed):
         later = len(schedule.timed) - len(timed)
         print(f"xsim: after {format_time(args.until)}: failures of {later:,} more {_ranks(later)}", file=sys.stderr)
     if args.json is not None:
         plain = provenance | {"failures": _as_json(timed), "call_sites": _sites_as_json(schedule.sites)}
-        plain["flips"] = [_plain_flip(flip) for flip in flips]
+        plain |= {name: [_plain_fault(fault) for fault in each] for name, each in faults.items()}
         write_text(args.json, json.dumps(plain, indent=2) + "\n")
     return 0
 
 
-def _table(timed: Sequence[Failure], sites: Sequence[CallSite], flips: Sequence[Flip]) -> str:
-    """Return a line per set of ranks failing for one cause at one time, and per flipped bit."""
+def _table(timed: Sequence[Failure], sites: Sequence[CallSite], faults: Sequence[Fault]) -> str:
+    """Return a line per set of ranks failing for one cause at one time, and per other fault."""
     from xsim_py.report import Table
 
     rows = [
@@ -92,7 +94,7 @@ def _table(timed: Sequence[Failure], sites: Sequence[CallSite], flips: Sequence[
         for (died_ps, cause), together in groupby(sorted(timed, key=_by_cause), key=lambda f: (f.time_ps, f.cause))
     ]
     rows += [("at a call", str(site.rank), site.cause) for site in sites]
-    rows += [(format_time(flip.time_ps, digits=7), str(flip.rank), str(flip)) for flip in flips]
+    rows += [(format_time(fault.at_ps, digits=7), str(fault.rank), str(fault)) for fault in faults]
     if not rows:
         return "no failures"
     when, who, why = zip(*rows, strict=True)
@@ -122,9 +124,16 @@ def _sites_as_json(sites: Sequence[CallSite]) -> list[dict[str, Any]]:
     ]
 
 
-def _plain_flip(flip: Flip) -> dict[str, Any]:
-    when = {"time_s": flip.time_ps / PS_PER_S, "time_exact_s": exact_seconds(flip.time_ps)}
-    return {"rank": flip.rank, **when, "target": flip.target, "array": flip.array, "bit": flip.bit}
+def _plain_fault(fault: Fault) -> dict[str, Any]:
+    """Return a fault's values by their keys; a time in seconds, ``at`` as ``time_s``."""
+    from xsim_py.config.value_kinds import options
+
+    plain: dict[str, Any] = {}
+    for key in options(type(fault)):
+        value, name = getattr(fault, key.name), "time" if key.key == "at" else key.key
+        is_time = key.name.endswith("_ps")
+        plain |= {f"{name}_s": value / PS_PER_S, f"{name}_exact_s": exact_seconds(value)} if is_time else {name: value}
+    return plain
 
 
 def _ranks(count: int) -> str:

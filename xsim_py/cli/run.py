@@ -281,11 +281,13 @@ def _later(option: str, undrawn: dict[str, str]) -> Iterator[None]:
 
 
 def print_failures(result: Result, file: TextIO) -> None:
-    """Print the first process failures, hangs and flipped bits.
+    """Print the first process failures, and all other faults.
 
     Ranks that have failed together, such as those of a node, share a line. The report names the failure that has ended
     the job, so it is omitted here.
     """
+    from xsim_py.config import FAULTS
+
     together: dict[tuple[str, str], list[int]] = {}
     for failure in result.failures:
         when = format_time(parse_exact_seconds(failure["time_exact_s"]), digits=None)
@@ -296,11 +298,13 @@ def print_failures(result: Result, file: TextIO) -> None:
     more = sum(map(len, islice(together.values(), _MOST_FAILURES, None)))
     if more:
         print(f"xsim: ... and {more:,} more failures", file=file)
-    if "flips" in result.tables or "hangs" in result.tables:
-        from xsim_py.report.soft_errors import hangs, soft_errors
+    for name in [name for name in reversed(FAULTS) if name in result.tables]:
+        from xsim_py.failure import fault_kinds  # most runs have none
 
-        for line in [*hangs(result), *soft_errors(result)]:
-            print(f"xsim: {line}", file=file)
+        columns = {**result.tables[name].columns, **result.tables[name].picoseconds}
+        for cells in zip(*columns.values(), strict=True):
+            if line := fault_kinds()[name].line(dict(zip(columns, cells, strict=True))):
+                print(f"xsim: {line}", file=file)
 
 
 def print_profile(result: Result, file: TextIO) -> None:
@@ -351,7 +355,7 @@ def _check_outputs(args: Namespace) -> None:
                 check_picture(name, besides=_BESIDES.get(option, ""))
     check_report(args.report)
     if _to_files(args):
-        from xsim_py.report.result import TABLES
+        from xsim_py.report.table import every_table
 
         check_outputs(
             {
@@ -360,6 +364,6 @@ def _check_outputs(args: Namespace) -> None:
                 **not_dash(args, *_TO_STDOUT),
             },
             folder=args.out,
-            holds=["result.json", "trace.json.gz", *(f"{table}.csv" for table in TABLES)],
+            holds=["result.json", "trace.json.gz", *(f"{table}.csv" for table in every_table())],
             inputs=lambda: simulation_inputs(args, [args.machine]),
         )

@@ -7,14 +7,13 @@ a `MachineSpec` of plain numbers.
 from __future__ import annotations
 
 from xsim_py.config.description import (
+    FAULTS,
     ComponentSpec,
     ComputeSpec,
     DetectorSpec,
     DrawSpec,
     FailuresSpec,
-    FlipSpec,
     FtcoSpec,
-    HangSpec,
     MachineSpec,
     MpiSpec,
     NodesSpec,
@@ -47,6 +46,7 @@ from xsim_py.config.loader import (
 from xsim_py.config.topologies import EdgeSpec, LinkSpec, TopologySpec, TwistSpec
 
 __all__ = [
+    "FAULTS",
     "ComponentSpec",
     "ComputeNoiseSpec",
     "ComputeSpec",
@@ -54,9 +54,7 @@ __all__ = [
     "DrawSpec",
     "EdgeSpec",
     "FailuresSpec",
-    "FlipSpec",
     "FtcoSpec",
-    "HangSpec",
     "LayerSpec",
     "LinkSpec",
     "MachineSpec",

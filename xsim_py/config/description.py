@@ -14,13 +14,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Any, Final, TypeAlias
 
 from xsim_py.config import value_kinds as kinds
 from xsim_py.config.algorithms import ALGORITHMS, FTCO, FTCO_OPERATIONS
 from xsim_py.config.described import Described
 from xsim_py.config.layers import ComputeNoiseSpec, LayerSpec, MemorySpec, NetworkSpec, NicSpec, PlacedLayerSpec
 from xsim_py.config.topologies import TopologySpec
-from xsim_py.config.value_kinds import BySize, ListOf, MapOf, OneOf, Section, WordOr, choice, integer, option
+from xsim_py.config.value_kinds import BySize, ListOf, MapOf, OneOf, Section, WordOr, choice, integer, option, options
 
 _MOST = 2**31 - 1
 
@@ -261,7 +262,7 @@ class MpiSpec:
     fault_tolerance: bool | None = option(
         kinds.BOOLEAN,
         "Whether the job survives process failures, as under mpirun --with-ft ulfm.",
-        shown="true if failures other than hangs are injected",
+        shown="true if process failures are injected",
     )
     create_group: str = option(
         choice("plain", "liveness"),
@@ -399,41 +400,18 @@ class DrawSpec:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class FlipSpec:
-    """One entry of ``failures.flips``: an unreported bit flip in a rank's data (a soft error)."""
+class FaultList(ListOf):
+    """A list of the faults of one kind."""
 
-    rank: int = option(integer(0, _MOST), "Rank that owns the data.", default=0, required=True)
-    at_ps: int = option(kinds.TIME, "Virtual time, by that rank's own clock.", default=0, required=True)
-    target: str = option(
-        choice("message", "array"),
-        "message: the next message that leaves the rank; array: an array that the program has exposed by "
-        "xsim_py.expose.",
-        default="message",
-    )
-    array: str | None = option(
-        kinds.NAME, "Name of the exposed array.", shown="an array exposed by that time, determined by the seed"
-    )
-    bit: int | None = option(
-        integer(0, 2**53),
-        "Position: bit % 8 in byte bit // 8. Messages and arrays that are too short are skipped.",
-        shown="determined by the seed",
-    )
+    items: Section
 
 
-@dataclass(frozen=True, kw_only=True)
-class HangSpec:
-    """One entry of ``failures.hangs``: a process that hangs for some time (a transient failure)."""
+Faults: TypeAlias = tuple[Any, ...] | None
 
-    rank: int = option(integer(0, _MOST), "Rank of the process.", default=0, required=True)
-    at_ps: int = option(kinds.TIME, "Virtual time of the start, by that rank's own clock.", default=0, required=True)
-    for_ps: int = option(
-        kinds.TIME,
-        "Duration. If it exceeds the timeout of the failure detector, the process is declared failed, and killed "
-        "when it resumes.",
-        default=0,
-        required=True,
-    )
+
+def faults(of: str, help: str, example: str) -> Any:
+    """Return the field of a kind of faults, whose class is imported on first use."""
+    return option(FaultList(Section(of), f"a list such as {example}", least=0), help, shown="none")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -467,16 +445,23 @@ class FailuresSpec:
         default=(),
         shown="none",
     )
-    flips: tuple[FlipSpec, ...] | None = option(
-        ListOf(Section(FlipSpec), "a list such as [{rank: 3, at: 1.2ms, target: message, bit: 17}]", least=0),
+    # The kinds of faults besides failures of processes: each is one field, and one class (see `failure.fault`).
+    flips: Faults = faults(
+        "xsim_py.failure.flips:Flip",
         "Soft errors: bit flips in messages and arrays.",
-        shown="none",
+        "[{rank: 3, at: 1.2ms, target: message, bit: 17}]",
     )
-    hangs: tuple[HangSpec, ...] | None = option(
-        ListOf(Section(HangSpec), "a list such as [{rank: 3, at: 1.2ms, for: 500us}]", least=0),
+    hangs: Faults = faults(
+        "xsim_py.failure.hangs:Hang",
         "Transient failures: processes that hang for some time.",
-        shown="none",
+        "[{rank: 3, at: 1.2ms, for: 500us}]",
     )
+
+
+FAULTS: Final[dict[str, Section]] = {
+    key.name: key.kind.items for key in options(FailuresSpec) if isinstance(key.kind, FaultList)
+}
+"""The section of an entry, for each kind of faults, by the name of the list in ``failures``."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from xsim_py.config.contradictions import contradictions
 from xsim_py.config.described import read_description
-from xsim_py.config.description import MachineSpec, ProcessSpec, SpawnSpec
+from xsim_py.config.description import FAULTS, MachineSpec, ProcessSpec, SpawnSpec
 from xsim_py.config.document import read_text, read_yaml, read_yaml_file, yaml_text
 from xsim_py.config.entries import Entry, Problem, from_python
 from xsim_py.config.topologies import TopologySpec
@@ -151,7 +151,7 @@ def _paths(cls: type[Any], prefix: str) -> Iterator[tuple[str, Any]]:
         path = prefix + key
         yield path, kind
         if isinstance(kind, Section):
-            yield from _paths(kind.type, f"{path}.")
+            yield from _paths(kind.cls, f"{path}.")
         elif isinstance(kind, OneOf) and isinstance(kind.other, MapOf):
             yield from ((f"{path}.{key}", each) for key, each in kind.other.kinds.items())
 
@@ -170,7 +170,7 @@ _NEWER_KEYS: Final[dict[str, dict[str, Any]]] = {
     "compute": dict.fromkeys(("times", "speeds", "flops", "ps_per_byte", "noise")),
     "mpi": {"library_version": "", "create_group": "plain", "resilience": None},
     "mpi.ftco": {"algorithm": "tree"},
-    "failures": dict.fromkeys(("flips", "hangs")),
+    "failures": dict.fromkeys(FAULTS),
 }
 """By section, the keys that are younger than `config_hash`, and their defaults."""
 

@@ -42,4 +42,4 @@ def table_rows(cls: type[Any], prefix: str) -> Iterator[str]:
         if isinstance(kind, ListOrSection):
             kind = kind.section
         if isinstance(kind, Section):
-            yield from table_rows(kind.type, f"{inside}.")
+            yield from table_rows(kind.cls, f"{inside}.")

@@ -373,17 +373,27 @@ class OneOf:
 class Section:
     """A group of keys, read as an instance of a dataclass whose fields are `option`."""
 
-    type: type[Any]
+    of: type[Any] | str  # the dataclass; or where it is, as ``module:Class``: most runs do not need it
     words: str = "a section"
+
+    @property
+    def cls(self) -> type[Any]:
+        """The dataclass, imported on first use if it is given by name."""
+        if not isinstance(self.of, str):
+            return self.of
+        from pkgutil import resolve_name
+
+        found: type[Any] = resolve_name(self.of)
+        return found
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
         if not isinstance(entry.value, dict):
             return reading.refuse(entry, path, f"expected a section of keys and values, got {_shown(entry)}")
-        keys = {each.key: each for each in options(self.type)}
+        keys = {each.key: each for each in options(self.cls)}
         for key, item in entry.value.items():
             if key not in keys:
                 reading.unknown(item, _join(path, key), partial(self._advice, path, key, reading, keys))
-        return self.type(**{each.name: self._value(each, entry, path, reading) for each in keys.values()})
+        return self.cls(**{each.name: self._value(each, entry, path, reading) for each in keys.values()})
 
     @staticmethod
     def _value(each: Key, entry: Entry, path: str, reading: Reading) -> Any:
@@ -410,12 +420,12 @@ class Section:
 
     def schema(self) -> dict[str, Any]:
         properties: dict[str, Any] = {}
-        for each in options(self.type):
+        for each in options(self.cls):
             kind = each.kind.schema()
             # Any key may have no value, and then counts as omitted, except a required one.
             value = kind if each.required else {"anyOf": [kind, {"type": "null"}]}
             properties[each.key] = {"description": each.help, **value}
-        required = [each.key for each in options(self.type) if each.required]
+        required = [each.key for each in options(self.cls) if each.required]
         return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 

@@ -11,7 +11,8 @@ from xsim_py.config import DrawSpec, MachineSpec
 from xsim_py.config.entries import Problem, raise_all
 from xsim_py.failure.components import Components
 from xsim_py.failure.draws import Renewals
-from xsim_py.failure.schedule import INJECTED, CallSite, Failure, Flip, Hang, Schedule
+from xsim_py.failure.fault import Fault, fault_kinds
+from xsim_py.failure.schedule import INJECTED, CallSite, Failure, Schedule
 from xsim_py.failure.sources import impossible_failures, read_failures
 from xsim_py.failure.statements import Timed
 
@@ -59,14 +60,12 @@ class FailureModel:
         # The ranks that fail some time into one of their calls.
         self.failing_inside_calls = frozenset(site.rank for site in self._sites if site.into_ps is not None)
         self._events = sorted(event for _, event in sources.events)
-        flips = [
-            Flip(number, flip.rank, flip.at_ps, flip.target, flip.array, flip.bit)
-            for number, (_, flip) in enumerate(sources.flips)
-        ]
-        self._flips = sorted(flips, key=lambda flip: (flip.time_ps, flip.rank))
-        self._hangs_at = [place for place, _ in sources.hangs]
-        hangs = [Hang(hang.rank, hang.at_ps, hang.for_ps) for _, hang in sources.hangs]
-        self._hangs = sorted(hangs, key=lambda hang: (hang.time_ps, hang.rank))
+        self._faults = sources.faults
+        # The faults of each kind in this run, as in a `Schedule`.
+        self.faults: dict[str, tuple[tuple[int, Fault], ...]] = {}
+        for name, kind in fault_kinds().items():
+            if numbered := list(enumerate(fault for _, fault in sources.faults[kind])):
+                self.faults[name] = tuple(sorted(numbered, key=lambda entry: (entry[1].at_ps, entry[1].rank)))
         self._renewals = list(self._make_renewals([draw for _, draw in sources.draws], seed))
 
     def _make_renewals(self, draws: Sequence[DrawSpec], seed: int) -> Iterator[Renewals]:
@@ -81,30 +80,24 @@ class FailureModel:
         level, number = ("rank", what.rank) if isinstance(what, CallSite) else (what.level, what.number)
         return number < 0 or bool(self._components.members(level, number))
 
-    @property
-    def flips_data(self) -> bool:
-        """True if bits of messages or arrays are flipped."""
-        return bool(self._flips)
-
-    @property
-    def hangs(self) -> bool:
-        """True if processes hang for a while."""
-        return bool(self._hangs)
-
     def check_for_ftco(self) -> None:
-        """Raise an error for hangs in a run with collectives by FTCO, whose timeouts would expire."""
-        text = "FTCO's timeouts are not simulated for hanging processes; drop the hang or these collectives"
-        raise_all([Problem(place, "", text) for place in self._hangs_at])
+        """Raise an error for faults that a run with collectives by FTCO cannot have."""
+        refused = [(place, kind) for kind, faults in self._faults.items() if kind.not_with_ftco for place, _ in faults]
+        raise_all([Problem(place, "", kind.not_with_ftco) for place, kind in refused])
+
+    def _every_fault(self) -> list[Fault]:
+        return [fault for faults in self.faults.values() for _, fault in faults]
 
     def never_came(self, occurred: Collection[str], begin_ps: int) -> list[str]:
-        """Return, as written, the flips and hangs after a time that have not occurred."""
+        """Return, as written, the faults after a time that have not occurred."""
         past = {*occurred, *self.past_at(begin_ps)}
-        return [text for each in (*self._flips, *self._hangs) if (text := str(each)) not in past]
+        return [text for each in self._every_fault() if (text := str(each)) not in past]
 
     def past_at(self, begin_ps: int) -> list[str]:
-        """Return, as written, the failures, flips and hangs up to the time at which a job resumes."""
-        every: list[Timed | Flip | Hang] = [*self._timed, *self._flips, *self._hangs]
-        return [str(each) for each in every if 0 < begin_ps >= each.time_ps]
+        """Return, as written, the failures and other faults up to the time at which a job resumes."""
+        every = [(each.time_ps, str(each)) for each in self._timed]
+        every += [(each.at_ps, str(each)) for each in self._every_fault()]
+        return [text for time_ps, text in every if 0 < begin_ps >= time_ps]
 
     @property
     def can_fail(self) -> bool:
@@ -139,10 +132,12 @@ class FailureModel:
         sites = tuple(site for site in self._sites if site not in struck)
         written = {f"{INJECTED}{what}": str(what) for what in self._timed}
         injected = {(rank, cause): written[cause] for rank, _, cause in timed if cause in written}
-        flips = tuple(flip for flip in self._flips if flip.time_ps > after_ps)
-        hangs = tuple(hang for hang in self._hangs if hang.time_ps > after_ps)
+        faults = {
+            name: [(number, fault) for number, fault in entries if fault.at_ps > after_ps]
+            for name, entries in self.faults.items()
+        }
         written_sites = {(site.rank, site.cause): str(site) for site in sites}
-        return Schedule(timed, sites, injected | written_sites, flips, hangs)
+        return Schedule(timed, sites, injected | written_sites, faults)
 
     def of_spawned(self, number: int, node: int, begin_ps: int) -> Failure | None:
         """Return the failure of a spawned rank on a node, or None."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from xsim_py.failure.fault import Fault
 from xsim_py.units import format_time, ordinal
 
 INJECTED = "injected: "
@@ -52,40 +53,6 @@ class CallSite(NamedTuple):
         return f"{INJECTED}{self}"
 
 
-class Flip(NamedTuple):
-    """A bit flip in a rank's data, from the time that its clock reaches on."""
-
-    number: int
-    """Its index among all flips as written, which names the stream of its random draws."""
-    rank: int
-    time_ps: int
-    target: str
-    """``message``, the next one sent, or ``array``, one that the program has exposed."""
-    array: str | None = None
-    """The name of the array; None: drawn."""
-    bit: int | None = None
-    """Bit ``bit % 8`` of byte ``bit // 8``; None: drawn."""
-
-    def __str__(self) -> str:
-        """Return it in the form of a statement."""
-        time = format_time(self.time_ps, digits=None).replace(" ", "")
-        more = [f",{key}={value}" for key, value in (("array", self.array), ("bit", self.bit)) if value is not None]
-        return f"flip:{self.target},rank={self.rank},at={time}{''.join(more)}"
-
-
-class Hang(NamedTuple):
-    """A process that hangs for a while, from the time that its clock reaches on."""
-
-    rank: int
-    time_ps: int
-    for_ps: int
-
-    def __str__(self) -> str:
-        """Return it in the form of a statement."""
-        time, length = (format_time(ps, digits=None).replace(" ", "") for ps in (self.time_ps, self.for_ps))
-        return f"hang:rank={self.rank},at={time},for={length}"
-
-
 class Schedule(NamedTuple):
     """All failures of one start of a job."""
 
@@ -94,7 +61,5 @@ class Schedule(NamedTuple):
     sites: tuple[CallSite, ...]
     written: Mapping[tuple[int, str], str]
     """The statements of explicit failures, by rank and cause of the failure."""
-    flips: tuple[Flip, ...] = ()
-    """Bit flips, in the order of time and rank."""
-    hangs: tuple[Hang, ...] = ()
-    """Hangs, in the same order."""
+    faults: Mapping[str, Sequence[tuple[int, Fault]]]
+    """Other faults by kind, in the order of time and rank, each with its index among those of its kind as written."""

@@ -7,15 +7,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from xsim_py.config import DrawSpec, FlipSpec, HangSpec, MachineSpec
+from xsim_py.config import FAULTS, DrawSpec, MachineSpec
 from xsim_py.config.entries import Location, Problem
 from xsim_py.errors import advice
 from xsim_py.failure.components import Components, Level, component_problems, levels
 from xsim_py.failure.draws import draw_problem
+from xsim_py.failure.fault import Fault, fault_kinds
 from xsim_py.failure.schedule import CallSite
-from xsim_py.failure.statements import DrawStatement, FlipStatement, HangStatement, Timed, parse_statement, unknown_call
+from xsim_py.failure.statements import Timed, parse_statement, unknown_call
 from xsim_py.failure.trace import Event, read_trace
-from xsim_py.units import format_time
 
 _MAX_SHOWN: Final = 100
 
@@ -27,8 +27,7 @@ class FailureSources(NamedTuple):
     explicit: list[tuple[Location, Timed | CallSite]]
     events: list[tuple[Location, Event]]
     draws: list[tuple[Location, DrawSpec]]
-    flips: list[tuple[Location, FlipSpec]]
-    hangs: list[tuple[Location, HangSpec]]
+    faults: dict[type[Fault], list[tuple[Location, Fault]]]
     problems: list[Problem]
 
     def add_trace(self, file: Path) -> None:
@@ -44,26 +43,17 @@ class FailureSources(NamedTuple):
         if problem is None:
             self.draws.append((place, draw))
         else:
-            key, message = problem
-            self.problems.append(Problem(place, f"{path}.{key}" if path else key, message))
+            self._refuse(place, path, *problem)
 
-    def add_flip(self, flip: FlipSpec, place: Location, path: str) -> None:
-        """Add a bit flip."""
-        if flip.array is not None and flip.target != "array":
-            key = f"{path}.array" if path else "array"
-            self.problems.append(
-                Problem(place, key, f"only an array has a name, not a {flip.target}; write target: array")
-            )
+    def add_fault(self, fault: Fault, place: Location, path: str) -> None:
+        """Add a fault of one of the other kinds."""
+        if problem := fault.problem():
+            self._refuse(place, path, *problem)
         else:
-            self.flips.append((place, flip))
+            self.faults[type(fault)].append((place, fault))
 
-    def add_hang(self, hang: HangSpec, place: Location, path: str) -> None:
-        """Add a hang."""
-        if hang.for_ps == 0:
-            key = f"{path}.for" if path else "for"
-            self.problems.append(Problem(place, key, "0 is out of range: a hang needs a duration, e.g. 2ms"))
-        else:
-            self.hangs.append((place, hang))
+    def _refuse(self, place: Location, path: str, key: str, message: str) -> None:
+        self.problems.append(Problem(place, f"{path}.{key}" if path else key, message))
 
     def add_explicit(
         self, what: Timed | CallSite, place: Location, path: str, known_calls: Collection[str] | None
@@ -86,19 +76,18 @@ def read_failures(spec: MachineSpec, extra: Sequence[str], known_calls: Collecti
     `known_calls` are the valid names of calls, including the name for any call; None: all names are valid.
     """
     failures = spec.failures
-    sources = FailureSources(levels(failures.components), [], [], [], [], [], [])
+    faults: dict[type[Fault], list[tuple[Location, Fault]]] = {kind: [] for kind in fault_kinds().values()}
+    sources = FailureSources(levels(failures.components), [], [], [], faults, [])
     for index, message in component_problems(failures.components):
         path = f"failures.components[{index}]"
         sources.problems.append(spec.problem(path, message))
     for index, draw in enumerate(failures.draws):
         path = f"failures.draws[{index}]"
         sources.add_draw(draw, spec.place(path), path)
-    for index, flip in enumerate(failures.flips or ()):
-        path = f"failures.flips[{index}]"
-        sources.add_flip(flip, spec.place(path), path)
-    for index, hang in enumerate(failures.hangs or ()):
-        path = f"failures.hangs[{index}]"
-        sources.add_hang(hang, spec.place(path), path)
+    for name in FAULTS:
+        for index, fault in enumerate(getattr(failures, name) or ()):
+            path = f"failures.{name}[{index}]"
+            sources.add_fault(fault, spec.place(path), path)
     if failures.trace is not None:
         sources.add_trace(failures.trace)
     paths = [f"failures.at[{index}]" for index in range(len(failures.at))]
@@ -108,16 +97,14 @@ def read_failures(spec: MachineSpec, extra: Sequence[str], known_calls: Collecti
         what = parse_statement(text, place, path=path)
         if isinstance(what, list):
             sources.problems.extend(what)
-        elif isinstance(what, DrawStatement):
-            sources.add_draw(what.draw, place, path)
-        elif isinstance(what, FlipStatement):
-            sources.add_flip(what.flip, place, path)
-        elif isinstance(what, HangStatement):
-            sources.add_hang(what.hang, place, path)
-        elif isinstance(what, Timed | CallSite):
-            sources.add_explicit(what, place, path, known_calls)
+        elif isinstance(what, DrawSpec):
+            sources.add_draw(what, place, path)
+        elif isinstance(what, Path):
+            sources.add_trace(what)
+        elif isinstance(what, Fault):
+            sources.add_fault(what, place, path)
         else:
-            sources.add_trace(what.file)
+            sources.add_explicit(what, place, path, known_calls)
     return sources
 
 
@@ -126,7 +113,8 @@ def impossible_failures(sources: FailureSources, components: Components) -> Iter
     for place, draw in sources.draws:
         if too_many := components.too_many(draw.per):
             yield Problem(place, "", too_many)
-    yield from _overlapping_hangs(sources.hangs)
+    for kind, faults in sources.faults.items():
+        yield from (Problem(place, "", text) for place, text in kind.contradictions(faults))
     missing = list(islice(_missing_components(sources, components), _MAX_SHOWN))
     yield from missing or _repeated_failures(sources.explicit, components)
 
@@ -137,23 +125,13 @@ def _missing_components(sources: FailureSources, components: Components) -> Iter
         for place, what in sources.explicit
     ]
     found += [(place, event.level, event.number) for place, event in sources.events]
-    found += [(place, "rank", flip.rank) for place, flip in sources.flips]
-    found += [(place, "rank", hang.rank) for place, hang in sources.hangs]
+    found += [(place, "rank", fault.rank) for faults in sources.faults.values() for place, fault in faults]
     for place, level, number in found:
         if not components.members(level, number):
             count = components.count(level)
             problem = "does not exist" if level == "rank" or number < 0 else "has no ranks"
             hint = f"only {level} 0 exists" if count == 1 else f"expected 0 to {count - 1}"
             yield Problem(place, "", f"{level} {number} {problem}; {hint}")
-
-
-def _overlapping_hangs(hangs: Sequence[tuple[Location, HangSpec]]) -> Iterator[Problem]:
-    """Yield hangs of processes that already hang."""
-    until_ps: dict[int, int] = {}
-    for place, hang in sorted(hangs, key=lambda item: item[1].at_ps):
-        if until_ps.get(hang.rank, -1) >= hang.at_ps:
-            yield Problem(place, "", f"rank {hang.rank} hangs already until {format_time(until_ps[hang.rank])}")
-        until_ps[hang.rank] = hang.at_ps + hang.for_ps
 
 
 def _repeated_failures(

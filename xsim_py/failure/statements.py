@@ -6,8 +6,7 @@
 ``rank=3 5us into its 2nd Allreduce``   a rank fails this time after the call has begun
 ``weibull:node,mtbf=1h,shape=0.7``      every component of a level fails repeatedly at random
 ``trace=FILE.csv``                      the failures in a file
-``hang:rank=3,at=1ms,for=2ms``          a rank hangs for a while
-``flip:message,rank=3,at=1ms,bit=17``   a bit of a message, or of an exposed ``array``, is flipped
+``hang:rank=3,at=1ms,for=2ms``          another fault, of one of the kinds of `failure.fault`
 ======================================  ================================================================
 """
 
@@ -16,12 +15,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from xsim_py.config import DrawSpec, FlipSpec, HangSpec
+from xsim_py.config import DrawSpec
 from xsim_py.config.entries import Location, Problem, from_python
 from xsim_py.config.value_kinds import Reading, Section
 from xsim_py.errors import close_match
+from xsim_py.failure.fault import Fault, fault_kinds
 from xsim_py.failure.schedule import CallSite
 from xsim_py.units import format_time, parse_time_ps
 
@@ -51,31 +51,8 @@ class Timed(NamedTuple):
         return f"{self.level}={self.number}@{format_time(self.time_ps, digits=None).replace(' ', '')}"
 
 
-class DrawStatement(NamedTuple):
-    """Random failures of a level's components."""
-
-    draw: DrawSpec
-
-
-class TraceStatement(NamedTuple):
-    """The failures in a file."""
-
-    file: Path
-
-
-class FlipStatement(NamedTuple):
-    """A bit flip."""
-
-    flip: FlipSpec
-
-
-class HangStatement(NamedTuple):
-    """A process that hangs for a while."""
-
-    hang: HangSpec
-
-
-Statement = Timed | CallSite | DrawStatement | TraceStatement | FlipStatement | HangStatement
+Statement = Timed | CallSite | DrawSpec | Path | Fault
+"""Failures at a time or a call, of a law or of a trace, or another fault."""
 
 
 def parse_statement(text: str, place: Location, *, path: str = "") -> Statement | list[Problem]:
@@ -90,7 +67,7 @@ def parse_statement(text: str, place: Location, *, path: str = "") -> Statement 
         if match := _AT_CALL.fullmatch(stripped):
             return _at_call(*match.groups())
         if not explicit and (match := _TRACE.fullmatch(stripped)):
-            return TraceStatement(Path(match[1]))
+            return Path(match[1])
         if not explicit and (match := _DRAWN.fullmatch(stripped)):
             return _keyed(match[1], match[2], match[3], place)
     except ValueError as error:
@@ -109,16 +86,11 @@ def _at_call(level: str, number: str, when: str, ordinal: str, name: str) -> Cal
     return CallSite(int(number), when != "after", count, name, into_ps)
 
 
-def _keyed(
-    word: str, first: str, rest: str, place: Location
-) -> DrawStatement | FlipStatement | HangStatement | list[Problem]:
-    """Return a law, a flip or a hang, checked like the entries of section ``failures``."""
-    kind: Any
-    kind, spec, key_of_first, example = {
-        "flip": (FlipStatement, FlipSpec, "target", "bit=17"),
-        "hang": (HangStatement, HangSpec, "", "for=2ms"),
-    }.get(word, (DrawStatement, DrawSpec, "per", "mtbf=6.7h"))
-    keys: dict[str, object] = {"law": word} if kind is DrawStatement else {}
+def _keyed(word: str, first: str, rest: str, place: Location) -> DrawSpec | Fault | list[Problem]:
+    """Return a law or a fault, checked like the entries of section ``failures``."""
+    kind = next((kind for kind in fault_kinds().values() if kind.word == word), None)
+    spec, key_of_first, example = (kind, kind.first, kind.example) if kind else (DrawSpec, "per", "mtbf=6.7h")
+    keys: dict[str, object] = {} if kind else {"law": word}
     if key_of_first:
         keys[key_of_first] = first.strip()
     for each in rest.split(",")[1:] if key_of_first else [first, *rest.split(",")[1:]]:
@@ -127,8 +99,8 @@ def _keyed(
             raise ValueError(f"expected key=value, each key once, got {each.strip()!r}; write {example}")
         keys[key.strip()] = _number(value.strip())
     reading = Reading()
-    read = Section(spec).read(from_python(keys, place=place), "", reading)
-    return reading.problems or kind(read)
+    read: DrawSpec | Fault = Section(spec).read(from_python(keys, place=place), "", reading)
+    return reading.problems or read
 
 
 def _number(text: str) -> float | str:

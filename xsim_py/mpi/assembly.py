@@ -59,7 +59,7 @@ def make_library(
     account = network.contention()
     links = None if account is None else _shared(settings.machine, network, account)
     fabric = _fabric_class(traced, schedule)(shard, network, links, settings)
-    for carrier in _carriers(network, noise, failures, settings.seed):
+    for carrier in _carriers(network, noise, failures):
         fabric.use(carrier)
     fabric.connect()
     if observer is not None:
@@ -73,7 +73,7 @@ def make_library(
     reports = fabric.add(Reports(deaths, detector))
     shard.on_failure = reports.died
     fabric.bounce = reports.bounce
-    fabric.on_hang = reports.suspects_hang
+    fabric.on_silence = reports.suspects
     fabric.guard = FailureGuard(deaths, detector)
     fabric.parts.update({Deaths: deaths, SurvivingAlgorithms: SurvivingAlgorithms(ALGORITHMS)})
     fabric.add(Revocation(fabric, ulfm.revoke))
@@ -107,12 +107,14 @@ def _fabric_class(traced: bool, schedule: MatchSchedule | None) -> Callable[...,
     return partial(TracedChoosingFabric if traced else ChoosingFabric, schedule=schedule)
 
 
-def _carriers(network: Any, noise: NoiseModel | None, failures: FailureModel | None, seed: int) -> Iterator[Carrier]:
+def _carriers(network: Any, noise: NoiseModel | None, failures: FailureModel | None) -> Iterator[Carrier]:
     """Yield the carriers of a run, in the order in which messages pass them; most runs have none."""
-    if failures is not None and failures.flips_data:
-        from .transport.flipping import BitFlips
+    if failures is not None and failures.faults:
+        from pkgutil import resolve_name
 
-        yield BitFlips(seed)
+        from xsim_py.failure import fault_kinds
+
+        yield from (resolve_name(fault_kinds()[name].carrier)(name) for name in failures.faults)
     if noise is not None:
         from .transport.noisy import Jitter
 
@@ -121,7 +123,3 @@ def _carriers(network: Any, noise: NoiseModel | None, failures: FailureModel | N
         from .transport.ordered import SendOrder
 
         yield SendOrder()
-    if failures is not None and failures.hangs:
-        from .transport.hanging import Hangs
-
-        yield Hangs()

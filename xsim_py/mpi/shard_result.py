@@ -50,8 +50,7 @@ if TYPE_CHECKING:
     from xsim_py.schedules import MadeChoice
     from xsim_py.trace import Recorder
 
-    from .transport.fabric import Fabric
-    from .transport.message import FlippedData, HungProcess
+    from .transport.fabric import Fabric, Occurrence
 
 _MOST_LEFTOVERS = 1000
 _ACTS = re.compile(r"\.(?!Get_|Is_)([A-Z]|i?[bs]?send\b)")
@@ -115,8 +114,8 @@ class ShardResult:
     first part, are those of the whole run; `shared`, in the first part of a process, is the state that its ranks have
     changed for each other, by name; `choices` are those of the ranks, in a run with a schedule; `polls` is True if a
     rank has polled unsuccessfully; `computed`, in the first part of a process, is the result of compute measurements,
-    and `called` the calls made instead of those at which ranks were to fail; `flips` are the flipped bits, and `hangs`
-    the processes that have hung; `peak_bytes` is the maximum memory of each rank's arrays, if counted; `clock_waits`
+    and `called` the calls made instead of those at which ranks were to fail; `faults` are those of other kinds that
+    have occurred, by kind; `peak_bytes` is the maximum memory of each rank's arrays, if counted; `clock_waits`
     are the loops that waited for a time in growing ticks: file and line, rank, picoseconds; `unchanged_blocks` are
     those that calls left in receive buffers.
     """
@@ -160,15 +159,14 @@ class ShardResult:
     polls: bool = False
     computed: Computed | None = None
     called: dict[str, str] = field(default_factory=dict)
-    flips: list[FlippedData] = field(default_factory=list)
-    hangs: list[HungProcess] = field(default_factory=list)
+    faults: dict[str, list[Occurrence]] = field(default_factory=dict)
     clock_waits: list[tuple[str, int, int]] = field(default_factory=list)
     unchanged_blocks: UnchangedBlocks | None = None
 
     @property
-    def faults(self) -> set[str]:
-        """The soft errors and transient failures that have occurred, as specified."""
-        return {flip.cause for flip in self.flips} | {hang.cause for hang in self.hangs}
+    def occurred(self) -> set[str]:
+        """The faults that have occurred, as specified."""
+        return {each.cause for occurrences in self.faults.values() for each in occurrences}
 
 
 _FILLED = {each.name: each.metadata["filled"] for each in fields(ShardResult) if "filled" in each.metadata}
@@ -185,10 +183,8 @@ def joined(parts: list[ShardResult], first: int) -> list[ShardResult]:
         return parts
     nothing: Any = {field.name: [] for field in fields(ShardResult)}
     nothing.update(first=first, digest=0, events=0, now_ps=0, stopped_ps=None, abort=None, abort_place="")
-    nothing.update(
-        stop_reason="", collectives={}, shared={}, called={}, leftover_count=0, trace=None, failure_seen=False
-    )
-    nothing.update(computed=None, unchanged_blocks=None)
+    nothing.update(stop_reason="", collectives={}, shared={}, called={}, faults={}, leftover_count=0, trace=None)
+    nothing.update(failure_seen=False, computed=None, unchanged_blocks=None)
     more = ShardResult(**nothing)
     for name in (*OF_RANKS, "storage"):
         found: list[tuple[int, Any]] = []
@@ -260,8 +256,7 @@ def collect(shard: Shard, program: Program, fabric: Fabric) -> ShardResult:
     part.trace = _recorded(shard, fabric)
     part.choices = fabric.choices()
     part.polls = any(rank.mpi is not None and rank.mpi.polls is not None for rank in ranks)
-    part.flips = [each for carrier in fabric.carriers for each in carrier.flipped]
-    part.hangs = [each for carrier in fabric.carriers for each in carrier.hung]
+    part.faults = {carrier.name: carrier.occurred for carrier in fabric.fault_carriers()}
     if fabric.settings.counts_memory:
         part.peak_bytes = _peak_bytes(ranks)
     part.clock_waits = [entry for rank in ranks if rank.reads is not None for entry in _clock_waits(rank, program)]

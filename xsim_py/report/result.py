@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, Any, Self
 
 from xsim_py.atomic_files import atomic_file
 from xsim_py.errors import FOUND, NOT_WRITTEN, ConfigError, InternalError, visible
-from xsim_py.report.table import COLUMNS, Table
+from xsim_py.report.table import Table
 from xsim_py.units import PS_PER_S, exact_seconds, format_size, format_time, parse_exact_seconds
 
 if TYPE_CHECKING:
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from xsim_py.report.view import PictureView
     from xsim_py.schedules import MadeChoice
     from xsim_py.trace import Trace
-
-TABLES = tuple(COLUMNS)
-"""The possible names of a run's tables."""
 
 ENDINGS = ("finished", "aborted", "stalled", "wall limit", "interrupted")
 

@@ -31,8 +31,6 @@ COLUMNS = _columns(
     learned="start failed rank time_s:ps how",
     starts="start start_s:ps end_s:ps ended report",
     worlds="start world first_rank size born_s:ps parent command",
-    flips="start rank time_s:ps bit size:B dest array cause",
-    hangs="start rank time_s:ps until_s:ps killed",
     storage="rank operations read:B written:B time_s:ps",
     profile="shard part wall_s:s",
     waits="rank computing_s:ps transfer_s:ps late_sender_s:ps late_receiver_s:ps imbalance_s:ps overhead_s:ps"
@@ -41,6 +39,7 @@ COLUMNS = _columns(
 )
 """The columns of each table of a run, with their units; ``ps``: filled in picoseconds, and shown in seconds.
 
+Those of the kinds of faults are in their classes (see `every_table`).
 The values of ranks are filled by `mpi.shard_result.ShardResult`, the other tables by `outcome`, `report.waits` and
 `link_loads`.
 """
@@ -291,9 +290,20 @@ def _problem(columns: Mapping[str, Sequence[Any]], units: Mapping[str, str]) -> 
     return f"it has units for columns that it does not have: {sorted(stray)}" if stray else ""
 
 
+def every_table() -> dict[str, dict[str, str]]:
+    """Return the columns of all possible tables of a run: `COLUMNS`, and those of each kind of faults."""
+    from xsim_py.failure import fault_kinds  # most runs have no faults
+
+    return COLUMNS | _columns(**{name: f"start rank time_s:ps {kind.columns}" for name, kind in fault_kinds().items()})
+
+
+def _columns_of(name: str) -> dict[str, str]:
+    return COLUMNS[name] if name in COLUMNS else every_table()[name]
+
+
 def run_table(name: str, columns: Mapping[str, Sequence[Any]] | Callable[[], Mapping[str, Sequence[Any]]]) -> Table:
     """Return a table of a run with those of its `COLUMNS` that are given."""
-    known = COLUMNS[name]
+    known = _columns_of(name)
     if not callable(columns):
         known = {column: unit for column, unit in known.items() if column in columns}
         columns = {column: columns[column] for column in known}
@@ -303,4 +313,4 @@ def run_table(name: str, columns: Mapping[str, Sequence[Any]] | Callable[[], Map
 
 def table_of_rows(name: str, rows: Sequence[Sequence[Any]]) -> Table:
     """Return a table of a run with rows of all its `COLUMNS`."""
-    return run_table(name, {column: [row[place] for row in rows] for place, column in enumerate(COLUMNS[name])})
+    return run_table(name, {column: [row[place] for row in rows] for place, column in enumerate(_columns_of(name))})

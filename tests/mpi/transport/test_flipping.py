@@ -110,6 +110,23 @@ def test_a_collective_computed_on_arrays_elsewhere_is_hit_too() -> None:
     assert wrong, "a message of an Allreduce is that of nobody else"
 
 
+def test_a_message_and_an_array_of_one_rank_are_hit_at_one_time() -> None:
+    def program() -> None:
+        import time
+
+        import numpy as np
+        from mpi4py import MPI
+
+        xsim_py.expose("u", np.zeros(4))
+        time.sleep(1e-3)
+        MPI.COMM_WORLD.Sendrecv(np.zeros(4), 1 - MPI.COMM_WORLD.rank, recvbuf=np.zeros(4))
+
+    fail = [f"flip:{target},rank=0,at=1ms,bit=3" for target in ("message", "array")]
+    result = simulate(program, ranks=2, machine={"network": {"latency": "1us", "bandwidth": "1GB/s"}}, fail=fail)
+    assert result.tables["flips"].picoseconds["time_s"] == [10**9, 10**9]
+    assert sorted(result.tables["flips"]["cause"]) == sorted(fail)
+
+
 def test_flips_alone_do_not_make_a_run_outlive_failures() -> None:
     def program() -> None:
         import os

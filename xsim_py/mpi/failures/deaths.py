@@ -163,8 +163,8 @@ class Reports(LibraryPart):
         shard.post_everywhere(now_ps + shard.abort_delay_ps, rank.key, "failed", death)
         self._detector.died(rank, death)
 
-    def suspects_hang(self, rank: Rank, until_ps: int, cause: str) -> bool:
-        """Record that a process hangs from now on; return True if other ranks will suspect it.
+    def suspects(self, rank: Rank, until_ps: int, cause: str) -> bool:
+        """Record that a process is silent from now on; return True if other ranks will suspect it.
 
         If so, it counts as failed from now on: it does nothing more, and is killed at `until_ps`.
         """

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def prepare(fabric: Fabric, schedule: Schedule, failing_inside_calls: Collection[int]) -> None:
-    """Schedule the failures, bit flips and hangs of a shard's ranks for one start of the job.
+    """Schedule the failures and other faults of a shard's ranks for one start of the job.
 
     This must precede the first event of any rank.
 
@@ -23,8 +23,8 @@ def prepare(fabric: Fabric, schedule: Schedule, failing_inside_calls: Collection
     """
     schedule_failures(fabric, schedule.timed)
     allow_later_failures(fabric, failing_inside_calls)
-    for carrier in fabric.carriers:
-        carrier.schedule(schedule)
+    for carrier in fabric.fault_carriers():
+        carrier.schedule(schedule.faults[carrier.name])
 
 
 def schedule_failures(fabric: Fabric, failures: Iterable[Any]) -> None:

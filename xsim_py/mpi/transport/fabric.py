@@ -16,7 +16,7 @@ A message is one `Message`, one entry in the event queue, and one switch of gree
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
 from xsim_py.mpi.constants import ANY_TAG
@@ -29,8 +29,6 @@ from .message import (
     EAGER,
     RENDEZVOUS,
     SYNCHRONOUS,
-    FlippedData,
-    HungProcess,
     Message,
     Operation,
     Receive,
@@ -39,7 +37,6 @@ from .message import (
 from .tally import Tally
 
 if TYPE_CHECKING:
-    from xsim_py.failure import Schedule
     from xsim_py.mpi.settings import Settings
     from xsim_py.network import Cost
     from xsim_py.process.ranks.rank import Rank
@@ -76,7 +73,7 @@ class HotFabric:
 
 
 class Carrier:
-    """A step on the way of all messages, in runs that need it: jitter, order, bit flips, hangs.
+    """A step on the way of all messages, in runs that need it: jitter, order, faults.
 
     Carriers act in the order in which a fabric uses them (`Fabric.use`), before its own steps; each begins with the
     times of the one before. The defaults change nothing.
@@ -85,17 +82,9 @@ class Carrier:
     launches = True
     """Whether it sees messages when they are sent: then none is queued without `Fabric.launch`."""
 
-    flipped: Sequence[FlippedData] = ()
-    """The bits that it has flipped."""
-    hung: Sequence[HungProcess] = ()
-    """The processes that it has let hang."""
-
     def attach(self, fabric: Fabric) -> None:
         """Join a fabric that is not connected yet."""
         self.fabric = fabric
-
-    def schedule(self, schedule: Schedule) -> None:
-        """Schedule its failures of one start of the job; called before any rank runs."""
 
     def launch(
         self, rank: Rank, message: Message, start_ps: int, wire_ps: int, latency_ps: int
@@ -114,6 +103,42 @@ class Carrier:
     def defers(self, rank: Rank, handler: Callable[[Any], object], argument: Any) -> bool:
         """Return True if it calls ``handler(argument)`` later, or never."""
         return False
+
+
+class Occurrence(NamedTuple):
+    """A fault that has occurred."""
+
+    time_ps: int
+    rank: int
+    cells: tuple[Any, ...]
+    """Its values in the further columns of its kind (`Fault.columns`)."""
+    cause: str
+    """The fault, as specified."""
+
+
+class FaultCarrier(Carrier):
+    """Simulates all faults of one kind; a rank that has some takes part in collectives message by message."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name  # of the kind
+        self.occurred: list[Occurrence] = []
+
+    def schedule(self, faults: Sequence[tuple[int, Any]]) -> None:
+        """Schedule the faults of one start of the job in all shards; called before any rank runs."""
+        fabric = self.fabric
+        for number, fault in faults:
+            if fabric.instances is not None:
+                fabric.instances.deaths.pop(fault.rank, None)
+            if fabric.shard.local(fault.rank):
+                self.install(fabric.shard.rank(fault.rank), fault, number)
+
+    def install(self, rank: Rank, fault: Any, number: int) -> None:
+        """Schedule a fault of a rank of this shard; the number is its index among those of its kind."""
+        raise NotImplementedError
+
+    def note(self, fault: Any, time_ps: int, *cells: Any) -> None:
+        """Record that a fault has occurred."""
+        self.occurred.append(Occurrence(time_ps, fault.rank, cells, str(fault)))
 
 
 class Fabric(HotFabric):
@@ -156,9 +181,9 @@ class Fabric(HotFabric):
         self.guard: Guard  # knows which operations cannot complete
         # Called with a failed rank and a control message that reached it, and whose sender must be notified.
         self.bounce: Callable[[Rank, Message], None] = _drop
-        # Called with a rank that hangs from now on, until when, and the cause of its failure if it is declared failed;
-        # returns whether it is.
-        self.on_hang: Callable[[Rank, int, str], bool] = _not_detected
+        # Called with a rank that is silent from now on, until when, and the cause of its failure if it is declared
+        # failed; returns whether it is.
+        self.on_silence: Callable[[Rank, int, str], bool] = _not_detected
         self.parts: dict[type, Any] = {}  # the parts of the library built on this transport, by class; see `part`
         self.control: dict[int, ControlHandler] = {}  # the handlers of control messages, by tag
         self.carriers: tuple[Carrier, ...] = ()
@@ -174,6 +199,10 @@ class Fabric(HotFabric):
             self.inline_end = -1
             self.launch = self._launch_by_carriers
         carrier.attach(self)
+
+    def fault_carriers(self) -> list[FaultCarrier]:
+        """Return the carriers that simulate faults, one for each kind in this run."""
+        return [carrier for carrier in self.carriers if isinstance(carrier, FaultCarrier)]
 
     def _launch_by_carriers(self, rank: Rank, message: Message, start_ps: int, wire_ps: int, latency_ps: int) -> None:
         for carrier in self.carriers:

@@ -7,78 +7,75 @@ control messages of the library, the envelope of a rendezvous, or one-sided data
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from random import Random
+from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.ranks.exposed import flip_exposed
 from xsim_py.process.ranks.fiber import continue_after_stop, stop_at
 from xsim_py.rng import stream
 
-from .fabric import Carrier
-from .message import FlippedData
+from .fabric import FaultCarrier
 
 if TYPE_CHECKING:
-    from xsim_py.failure import Flip, Schedule
+    from collections.abc import Sequence
+
+    from xsim_py.failure.flips import Flip
     from xsim_py.process.ranks.rank import Rank
 
     from .message import Message
 
 
-class BitFlips(Carrier):
+class BitFlips(FaultCarrier):
     """Flips bits of messages, and of the arrays of ranks."""
 
-    def __init__(self, seed: int) -> None:
-        self.seed = seed  # that of the run; each flip has a separate stream
-        self.flipped: list[FlippedData] = []
-        self._pending_flips: dict[int, list[Flip]] = {}
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._pending: dict[int, list[tuple[Flip, Random]]] = {}
 
-    def schedule(self, schedule: Schedule) -> None:
-        """Schedule the flips of all shards; called before any rank runs.
+    def schedule(self, faults: Sequence[tuple[int, Flip]]) -> None:
+        """Schedule the flips of one start of the job in all shards."""
+        self.fabric.alike &= all(flip.target == "array" for _, flip in faults)
+        super().schedule(faults)
 
-        The ranks are stopped at those times. Their collectives are simulated individually (see `batched.instances`).
-        """
-        fabric = self.fabric
-        for flip in schedule.flips:
-            fabric.alike = fabric.alike and flip.target == "array"
-            if fabric.instances is not None:
-                fabric.instances.deaths.pop(flip.rank, None)
-            if not fabric.shard.local(flip.rank):
-                continue
-            rank = fabric.shard.rank(flip.rank)
-            if flip.target == "array":
-                stop_at(rank, flip.time_ps)
-                fabric.kernel.post(flip.time_ps, flip.rank, partial(self._flip_array, rank), flip)
-            else:
-                stop_at(rank, None)
-                self._pending_flips.setdefault(flip.rank, []).append(flip)
+    def install(self, rank: Rank, flip: Flip, number: int) -> None:
+        """Wait for the next message of a rank, or stop the rank at the time of the flip."""
+        chance = stream(self.fabric.settings.seed, "flip", number)
+        if flip.target == "array":
+            stop_at(rank, flip.at_ps)
+            self.fabric.kernel.post(flip.at_ps, flip.rank, partial(self._flip_array, rank, flip), chance)
+        else:
+            stop_at(rank, None)
+            self._pending.setdefault(flip.rank, []).append((flip, chance))
 
     def launch(
         self, rank: Rank, message: Message, start_ps: int, wire_ps: int, latency_ps: int
     ) -> tuple[int, int, int]:
         """Flip a bit of a message's data for each pending flip."""
-        awaited = self._pending_flips.get(rank.number)
+        awaited = self._pending.get(rank.number)
         if awaited and message.data:
-            for flip in [flip for flip in awaited if flip.time_ps <= start_ps]:
+            for entry in [entry for entry in awaited if entry[0].at_ps <= start_ps]:
+                flip, chance = entry
                 size_bits = 8 * len(message.data)
-                bit = stream(self.seed, "flip", flip.number).randrange(size_bits) if flip.bit is None else flip.bit
+                bit = chance.randrange(size_bits) if flip.bit is None else flip.bit
                 if bit < size_bits:
-                    awaited.remove(flip)
+                    awaited.remove(entry)
                     data = bytearray(message.data)
                     data[bit // 8] ^= 1 << bit % 8
                     message.data = bytes(data)
-                    self._note(FlippedData(start_ps, rank.number, message.to, None, bit, len(data), str(flip)))
+                    self._note(flip, start_ps, bit, len(data), message.to, None)
         return start_ps, wire_ps, latency_ps
 
-    def _flip_array(self, rank: Rank, flip: Flip) -> None:
+    def _flip_array(self, rank: Rank, flip: Flip, chance: Random) -> None:
         """Flip a bit of an array when the rank's clock has reached that time, in any state of the rank."""
         continue_after_stop(rank)
         if rank.exit_status is None:
-            found = flip_exposed(rank, flip.array, flip.bit, stream(self.seed, "flip", flip.number))
+            found = flip_exposed(rank, flip.array, flip.bit, chance)
             if found is not None:
-                self._note(FlippedData(flip.time_ps, rank.number, None, *found, str(flip)))
+                self._note(flip, flip.at_ps, found.bit, found.size_bytes, None, found.array)
 
-    def _note(self, flipped: FlippedData) -> None:
-        self.flipped.append(flipped)
+    def _note(self, flip: Flip, time_ps: int, bit: int, *cells: Any) -> None:
+        self.note(flip, time_ps, bit, *cells, str(flip))
         fabric = self.fabric
-        fabric.digest += hash((flipped.time_ps, flipped.rank, flipped.bit))
+        fabric.digest += hash((time_ps, flip.rank, bit))
         if fabric.trace is not None:
-            fabric.trace.mark(flipped.rank, flipped.time_ps, "flipped", f"{flipped.cause}: bit {flipped.bit}")
+            fabric.trace.mark(flip.rank, time_ps, "flipped", f"{flip}: bit {bit}")

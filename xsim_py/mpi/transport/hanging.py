@@ -14,24 +14,23 @@ from typing import TYPE_CHECKING, Any
 from xsim_py.process.lifecycle import kill
 from xsim_py.process.ranks.fiber import continue_after_stop, hang, stop_at
 
-from .fabric import Carrier, Fabric
-from .message import HungProcess
+from .fabric import Fabric, FaultCarrier
 
 if TYPE_CHECKING:
-    from xsim_py.failure import Hang, Schedule
+    from xsim_py.failure.hangs import Hang
     from xsim_py.network import Cost
     from xsim_py.process.ranks.rank import Rank
 
     from .message import Message
 
 
-class Hangs(Carrier):
+class Hangs(FaultCarrier):
     """Defers messages to ranks that hang."""
 
     launches = False
 
-    def __init__(self) -> None:
-        self.hung: list[HungProcess] = []
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
         self._until_ps: dict[int, int] = {}
         self._for_ps: dict[int, int] = {}
         self._given_up: set[int] = set()
@@ -43,19 +42,10 @@ class Hangs(Carrier):
         self._deliver, fabric.deliver = fabric.deliver, self.deliver
         self._control_ready, fabric.control_ready = fabric.control_ready, self.control_ready
 
-    def schedule(self, schedule: Schedule) -> None:
-        """Schedule the hangs of all shards; called before any rank runs.
-
-        Collectives of these ranks are simulated individually (see `batched.instances`).
-        """
-        fabric = self.fabric
-        for each in schedule.hangs:
-            if fabric.instances is not None:
-                fabric.instances.deaths.pop(each.rank, None)
-            if fabric.shard.local(each.rank):
-                rank = fabric.shard.rank(each.rank)
-                stop_at(rank, each.time_ps, hangs=True)
-                fabric.kernel.post(each.time_ps, each.rank, partial(self._hang, rank), each)
+    def install(self, rank: Rank, hang: Hang, number: int) -> None:
+        """Stop a rank when it hangs."""
+        stop_at(rank, hang.at_ps, hangs=True)
+        self.fabric.kernel.post(hang.at_ps, rank.number, partial(self._hang, rank), hang)
 
     def _hang(self, rank: Rank, what: Hang) -> None:
         """Begin the hang of a rank; an event handler."""
@@ -63,11 +53,11 @@ class Hangs(Carrier):
             return
         continue_after_stop(rank)
         hang(rank, what.for_ps)
-        until_ps = what.time_ps + what.for_ps
-        self.fabric.shard.processor().pause(rank, what.time_ps, until_ps)
+        until_ps = what.at_ps + what.for_ps
+        self.fabric.shard.processor().pause(rank, what.at_ps, until_ps)
         description = f"injected: {what}"
         cause = f"{description}; longer than the detection timeout, killed when it continued"
-        dead = self.fabric.on_hang(rank, until_ps, cause)
+        dead = self.fabric.on_silence(rank, until_ps, cause)
         if dead:
             self._given_up.add(rank.number)
             self.fabric.kernel.post(until_ps, rank.number, kill, (rank, cause))
@@ -75,8 +65,8 @@ class Hangs(Carrier):
             self._until_ps[rank.number] = until_ps
             self._for_ps[rank.number] = what.for_ps
             if self.fabric.trace is not None:
-                self.fabric.trace.mark(rank.number, what.time_ps, "hangs", description)
-        self.hung.append(HungProcess(what.time_ps, rank.number, until_ps, dead, str(what)))
+                self.fabric.trace.mark(rank.number, what.at_ps, "hangs", description)
+        self.note(what, what.at_ps, until_ps, dead)
 
     def _defer(self, number: int, handler: Callable[[Any], object], argument: Any) -> bool:
         """Return True if a rank hangs; then ``handler(argument)`` is called when it resumes."""

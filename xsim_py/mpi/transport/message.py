@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG
 
@@ -228,29 +228,3 @@ class Send(Operation):
     def depends_on(self, number: int) -> bool:
         """Return True if it cannot complete without this world rank; see `Operation`."""
         return self.comm.involves(number) if needs_all(self.note) else self.to == number
-
-
-class HungProcess(NamedTuple):
-    """A process that has hung, and may have been declared failed."""
-
-    time_ps: int
-    rank: int
-    until_ps: int
-    killed: bool
-    """It was declared failed, and killed when it resumed."""
-    cause: str
-    """The hang, as specified."""
-
-
-class FlippedData(NamedTuple):
-    """A flipped bit: in a message to rank `dest`, or in an array of the rank."""
-
-    time_ps: int
-    rank: int
-    dest: int | None
-    array: str | None
-    bit: int
-    """Bit ``bit % 8`` of byte ``bit // 8``."""
-    size_bytes: int
-    cause: str
-    """The flip, as specified."""
