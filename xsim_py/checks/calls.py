@@ -230,7 +230,6 @@ def _handlers(monitor: Monitor, name: str, check: Callable[..., Any] | None) -> 
         if state.buffers or state.exposed:
             lines.pause()
         call.place = call.code, call.at, doing.get(state.number, "")
-        call.after = None
         if check is not None and call.arguments is not None:  # else the method itself refuses the arguments
             call.after = check(monitor, call, *call.arguments)
 
@@ -238,7 +237,7 @@ def _handlers(monitor: Monitor, name: str, check: Callable[..., Any] | None) -> 
         if polls:
             monitor.polls = True
         call.waits_for = call.sending = None
-        rest = call.after
+        rest, call.after = call.after, None
         if refused and call in refused:
             refused.remove(call)
             rest = None
@@ -257,7 +256,7 @@ def _handlers(monitor: Monitor, name: str, check: Callable[..., Any] | None) -> 
         try:
             _failed(monitor, call, error)
         finally:
-            call.waits_for = call.sending = None
+            call.waits_for = call.sending = call.after = None
         state = call.rank
         if isinstance(error, Exception) and (state.buffers or state.exposed):  # else the rank is ending
             lines.resume(call.frame, state, raised=True)  # type: ignore[arg-type]

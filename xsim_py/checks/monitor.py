@@ -58,6 +58,11 @@ class MpiCall(BoundCall):
         self.matching = ""  # the arguments, in words, that must agree with the matching calls of other ranks
         self.after: After | None = None  # the rest of its check
 
+    def abandon(self) -> None:
+        """Drop what keeps objects of the program alive, since the call never ends."""
+        super().abandon()
+        self.after = None
+
     def side(self, comm: Any, peer: int, tag: int, signature: Signature | None, sends: bool) -> MessageSide:
         """Return a side of a message that the call begins."""
         # Hot path, twice for nearly every message: three times as fast as an `__init__`.

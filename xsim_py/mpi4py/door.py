@@ -124,6 +124,13 @@ class BoundCall:
         self.at = 0
 
 
+    def abandon(self) -> None:
+        """Drop what keeps objects of the program alive, since the call never ends."""
+        self.frame = self.arguments = None
+        if self.outer is not None:
+            self.outer.abandon()
+
+
 class Handlers(NamedTuple):
     """The functions by which a tool is notified of the calls of one method."""
 

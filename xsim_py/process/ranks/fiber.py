@@ -165,6 +165,8 @@ class Fiber:
     def abandon(self) -> None:
         """Never run this fiber again; see the head of this file."""
         glet, self.greenlet = self.greenlet, None
+        if self.call is not None:
+            self.call.abandon()
         if glet is not None and not glet.dead:
             keep(glet)
 
