@@ -29,7 +29,7 @@ from xsim_py.code_origin import ALL_IMPORTED, PACKAGE, is_installed
 from xsim_py.process.python import process_settings, sys_modules
 from xsim_py.process.python.finalizers import watch_classes
 from xsim_py.process.ranks import current
-from xsim_py.process.ranks.own_modules import OwnModules, shadowed
+from xsim_py.process.ranks.own_modules import OwnModules, from_modules, shadowed
 
 from . import host_thread_locals, import_locks, registrations, shared_state
 from .import_locks import being_imported
@@ -202,22 +202,17 @@ def _refers_to_mpi(top: str) -> bool:
     return any(_holds_mpi(_modules[name]) for name in _packages().get(top, ()))
 
 
-_grouped: tuple[list[str], dict[str, list[str]]] = [], {}
-
 _without_mpi: dict[int, tuple[Any, int]] = {}
 """Modules without references to mpi4py, by address, with the number of names in each."""
 
 
+@from_modules
 def _packages() -> dict[str, list[str]]:
-    """Return the names of all modules by package; they are grouped again only if there are others than before."""
-    global _grouped
-    names = [*_modules]
-    if names != _grouped[0]:
-        packages: dict[str, list[str]] = {}
-        for name in names:
-            packages.setdefault(name.partition(".")[0], []).append(name)
-        _grouped = names, packages
-    return _grouped[1]
+    """Return the names of all modules by package."""
+    packages: dict[str, list[str]] = {}
+    for name in _modules:
+        packages.setdefault(name.partition(".")[0], []).append(name)
+    return packages
 
 
 def _holds_mpi(module: Any) -> bool:

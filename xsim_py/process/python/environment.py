@@ -81,16 +81,12 @@ def _of_all() -> _Environment:
 
 def _of_rank() -> _Environment:
     """Return the environment of the running rank, which is about to change it."""
-    fiber: Any = current.fiber
-    rank = fiber.rank
-    if rank.private_state is None or "environment" not in rank.private_state:
-        if _now is None:
-            _left.append(_of_all())
-            _set(_left[-1])
-        private_state.touch(rank, "environment", _SETTING)
-        assert _now is not None
-        _set(_Environment(dict(_now.seen), _now.array))
+    if _now is None:
+        _left.append(_of_all())
+        _set(_left[-1])
     assert _now is not None
+    if private_state.touch(current.rank(), "environment", _SETTING):
+        _set(_Environment(dict(_now.seen), _now.array))
     return _now
 
 

@@ -44,8 +44,7 @@ _SETTING = private_state.Setting(_get, _set, passes=True)
 
 def _touch(rank: Rank) -> None:
     """Give a rank its own warnings state, before it changes something."""
-    if rank.private_state is None or "warnings" not in rank.private_state:
-        private_state.touch(rank, "warnings", _SETTING)
+    if private_state.touch(rank, "warnings", _SETTING):
         _module["filters"] = list(_module["filters"])
         _module["onceregistry"] = dict(_module["onceregistry"])
 

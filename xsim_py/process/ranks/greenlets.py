@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from types import ModuleType
 from typing import Any
 
 from greenlet import greenlet
 
 from . import current, fiber
+from .own_modules import from_modules
 from .patches import Patches, Table
 
 _modules = fiber._modules
@@ -33,19 +33,16 @@ class _GreenletModule(ModuleType):
 PATCHED: Table = (("greenlet", "watched: the simulator records the use of greenlets", {"__class__": _GreenletModule}),)
 
 
-_seen: list[Any] = []
-_names: list[tuple[str, dict[str, Any]]] = []
-"""The modules that the last run began with, and the names in each: asking each module for them takes a millisecond."""
+@from_modules
+def _names() -> list[tuple[str, dict[str, Any]]]:
+    """Return the names in each module: asking each module for them takes a millisecond."""
+    return [(name, each.__dict__) for name, each in _modules.copy().items() if hasattr(each, "__dict__")]
 
 
 def install(patches: Patches) -> None:
     """Detect programs that use greenlets, for the duration of a run."""
     patches.install(PATCHED)
-    modules = [*_modules.values()]
-    if len(modules) != len(_seen) or not all(map(operator.is_, modules, _seen)):
-        _seen[:] = modules
-        _names[:] = [(name, each.__dict__) for name, each in _modules.copy().items() if hasattr(each, "__dict__")]
-    candidates = [(name, names["greenlet"]) for name, names in _names if "greenlet" in names]
+    candidates = [(name, names["greenlet"]) for name, names in _names() if "greenlet" in names]
     fiber.record_greenlets(any(_is_greenlet(name, found) for name, found in candidates))
 
 

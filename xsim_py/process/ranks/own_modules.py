@@ -1,14 +1,35 @@
-"""The private modules of a rank, by name."""
+"""The private modules of a rank, by name, and what is computed from all modules."""
 
 from __future__ import annotations
 
+import operator
+import sys
+from collections.abc import Callable
 from types import ModuleType
-from typing import ClassVar
+from typing import Any, ClassVar, TypeVar
+
+T = TypeVar("T")
+_modules = sys.modules  # during a run, attributes of `sys` are slow
 
 shadowed: dict[str, ModuleType] = {}
 """Modules shared by all ranks, except for ranks that have replaced or removed them."""
 
 _NONE: set[str] = set()  # stays empty
+
+
+def from_modules(compute: Callable[[], T]) -> Callable[[], T]:
+    """Make a function of all loaded modules compute again only if they differ from those of its last call."""
+    seen: list[Any] = []
+    results: list[T] = []
+
+    def result() -> T:
+        modules = [*_modules.values()]
+        if not results or len(modules) != len(seen) or not all(map(operator.is_, modules, seen)):
+            seen[:] = modules
+            results[:] = [compute()]
+        return results[0]
+
+    return result
 
 
 class OwnModules(dict[str, ModuleType]):

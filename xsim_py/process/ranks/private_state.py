@@ -128,10 +128,12 @@ def change(rank: Rank, name: str, shared: Any, value: Any) -> None:
     rank.private_state[name] = value
 
 
-def touch(rank: Rank, name: str, setting: Setting) -> None:
-    """Give `rank`, which is running, its own entry for a setting that it is about to change."""
-    if rank.private_state is None or name not in rank.private_state:
+def touch(rank: Rank, name: str, setting: Setting) -> bool:
+    """Give `rank`, which is running, its own entry for a setting that it is about to change; True if it had none."""
+    is_first = rank.private_state is None or name not in rank.private_state
+    if is_first:
         touched(rank, name, setting, setting.get())
+    return is_first
 
 
 def touched(rank: Rank, name: str, setting: Setting, before: Any) -> None:
