@@ -14,12 +14,12 @@ from itertools import combinations, pairwise
 
 from xsim_py.config import MachineSpec
 from xsim_py.config.fat_trees import parse_cascade
-from xsim_py.machine.topology import Route, Topology, Wire
+from xsim_py.machine.topology import Route, RouterTopology, Topology, Wire
 
 HOST, LOCAL, GLOBAL = range(3)
 
 
-class Dragonfly(Topology):
+class Dragonfly(RouterTopology):
     """A canonical dragonfly; consecutive nodes are on one router.
 
     Routers follow the nodes, group by group. The `routing` ``valiant`` goes over a group drawn for each pair of nodes
@@ -175,16 +175,12 @@ class Dragonfly(Topology):
 
     def wires(self) -> Iterator[Wire]:
         """Yield the links of nodes, within groups, and between groups."""
-        yield from ((node, self.nodes + node // self.hosts) for node in range(self.nodes))
+        yield from super().wires()
         for group in range(self.groups):
             first = self.nodes + group * self.routers
             yield from combinations(range(first, first + self.routers), 2)
         for pair in combinations(range(self.groups), 2):
             yield from (self._across(*pair, copy) for copy in range(self.between))
-
-    def diameter(self) -> int:
-        """Return the number of links of the longest route."""
-        return 2 + self.router_diameter() if self.switches > 1 else 2 if self.nodes > 1 else 0
 
     def router_diameter(self) -> int:
         """Return the hops between routers of the longest route."""
@@ -195,15 +191,6 @@ class Dragonfly(Topology):
             return 2 + 3 * local
         most = max(hops for hops in range(4) if self._pairs_at(0, 1, hops)) if self.between > 1 else 1 + 2 * local
         return max(most, int(local))
-
-    def router_hops(self) -> tuple[int, float]:
-        """Return the maximum and the mean hops between two different routers."""
-        return self.router_diameter(), self.mean_router_hops()
-
-    def mean_distance(self) -> float:
-        """Return the mean hops over all ordered pairs of different nodes, and all groups that may be drawn."""
-        others = self.nodes - self.hosts
-        return (2 * (self.hosts - 1) + others * (2 + self.mean_router_hops())) / max(self.nodes - 1, 1)
 
     def mean_router_hops(self) -> float:
         """Return the mean hops between routers over all ordered pairs of different routers."""
@@ -255,7 +242,7 @@ class Dragonfly(Topology):
         )
 
 
-class Cascade(Topology):
+class Cascade(RouterTopology):
     """A dragonfly whose groups are grids of routers: chassis of blades (Faanes et al., "Cray Cascade", SC 2012).
 
     All blades of a chassis are connected (green), and so are blades with the same number in all chassis of a group
@@ -352,7 +339,7 @@ class Cascade(Topology):
 
     def wires(self) -> Iterator[Wire]:
         """Yield the links of nodes, then green, black and blue links."""
-        yield from ((node, self.nodes + node // self.hosts) for node in range(self.nodes))
+        yield from super().wires()
         for group in range(self.groups):
             for chassis in range(self.chassis):
                 first = self._router(group, chassis, 0)
@@ -362,23 +349,10 @@ class Cascade(Topology):
         for group, other in combinations(range(self.groups), 2):
             yield self._router(group, 0, other), self._router(other, 0, group)
 
-    def diameter(self) -> int:
-        """Return the number of links of the longest route."""
-        return 2 + self.router_diameter() if self.nodes > 1 else 0
-
     def router_diameter(self) -> int:
         """Return the hops between routers of the longest route."""
         across = 1 if self.groups == 1 else 2
         return across * ((self.blades > 1) + (self.chassis > 1)) + (self.groups > 1)
-
-    def router_hops(self) -> tuple[int, float]:
-        """Return the maximum and the mean hops between two different routers."""
-        return self.router_diameter(), self.mean_router_hops()
-
-    def mean_distance(self) -> float:
-        """Return the mean hops over all ordered pairs of different nodes."""
-        others = self.nodes - self.hosts
-        return (2 * (self.hosts - 1) + others * (2 + self.mean_router_hops())) / max(self.nodes - 1, 1)
 
     def mean_router_hops(self) -> float:
         """Return the mean hops between routers over all ordered pairs of different routers."""

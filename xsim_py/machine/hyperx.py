@@ -13,10 +13,10 @@ from math import prod
 from operator import mul
 
 from xsim_py.config import MachineSpec
-from xsim_py.machine.topology import Route, Topology, Wire
+from xsim_py.machine.topology import Route, RouterTopology, Topology, Wire
 
 
-class HyperX(Topology):
+class HyperX(RouterTopology):
     """A HyperX; consecutive nodes are on one router.
 
     Routers follow the nodes, the first digit fastest.
@@ -126,7 +126,7 @@ class HyperX(Topology):
 
     def wires(self) -> Iterator[Wire]:
         """Yield the links of nodes, and those of each router to higher numbers."""
-        yield from ((node, self.nodes + node // self.hosts) for node in range(self.nodes))
+        yield from super().wires()
         for router in range(self.switches):
             for digit, length, stride, lanes in zip(
                 self.digits(router), self.dims, self._strides, self.parallel, strict=False
@@ -136,22 +136,9 @@ class HyperX(Topology):
                     yield ends
                     yield from ((*ends, lane) for lane in range(1, lanes))
 
-    def diameter(self) -> int:
-        """Return the number of links of the longest route."""
-        return 2 + self.router_diameter() if self.nodes > 1 else 0
-
     def router_diameter(self) -> int:
         """Return the hops between routers of the longest route."""
         return sum(length > 1 for length in self.dims) * (2 if self.routing == "valiant" else 1)
-
-    def router_hops(self) -> tuple[int, float]:
-        """Return the maximum and the mean hops between two different routers."""
-        return self.router_diameter(), self.mean_router_hops()
-
-    def mean_distance(self) -> float:
-        """Return the mean hops over all ordered pairs of different nodes, and all routers that may be drawn."""
-        others = self.nodes - self.hosts
-        return (2 * (self.hosts - 1) + others * (2 + self.mean_router_hops())) / max(self.nodes - 1, 1)
 
     def mean_router_hops(self) -> float:
         """Return the mean hops between routers over all ordered pairs of different routers."""

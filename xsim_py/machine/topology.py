@@ -191,6 +191,37 @@ class Topology(ABC):
         """Return a description for the head of a report."""
 
 
+class RouterTopology(Topology):
+    """Routers with the same number of nodes each, the `hosts`; subclasses connect the routers."""
+
+    hosts: int
+
+    def wires(self) -> Iterator[Wire]:
+        """Yield the links of nodes."""
+        return ((node, self.nodes + node // self.hosts) for node in range(self.nodes))
+
+    def diameter(self) -> int:
+        """Return the number of links of the longest route."""
+        return 2 + self.router_diameter() if self.nodes > 1 else 0
+
+    def router_hops(self) -> tuple[int, float]:
+        """Return the maximum and the mean hops between two different routers."""
+        return self.router_diameter(), self.mean_router_hops()
+
+    def mean_distance(self) -> float:
+        """Return the mean hops over all ordered pairs of different nodes, and all routes that may be drawn."""
+        others = self.nodes - self.hosts
+        return (2 * (self.hosts - 1) + others * (2 + self.mean_router_hops())) / max(self.nodes - 1, 1)
+
+    @abstractmethod
+    def router_diameter(self) -> int:
+        """Return the hops between routers of the longest route."""
+
+    @abstractmethod
+    def mean_router_hops(self) -> float:
+        """Return the mean hops between routers over all ordered pairs of different routers."""
+
+
 class Single(Topology):
     """One node, without links."""
 

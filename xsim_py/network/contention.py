@@ -62,7 +62,10 @@ class LinkContention:
         the wire. `message` is the object passed to `arrive`.
         """
         cost = unshared.cost(size_bytes)
-        passage = (order, ahead, cost.bytes_ps, cost.latency_ps + cost.wire_ps, message)
+        self._wait_at(time_ps, (order, ahead, cost.bytes_ps, cost.latency_ps + cost.wire_ps, message))
+
+    def _wait_at(self, time_ps: int, passage: Any) -> None:
+        """Let a message wait for its next link from a time on."""
         waiting = self._at.get(time_ps)
         if waiting is not None:
             waiting.append(passage)

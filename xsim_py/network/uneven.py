@@ -62,14 +62,6 @@ class UnevenContention(LinkContention):
         rest_ps = cost.latency_ps + cost.wire_ps - cost.bytes_ps
         self._wait_at(time_ps, (order, hops, cost.bytes_ps, rest_ps, message))
 
-    def _wait_at(self, time_ps: int, passage: Any) -> None:
-        waiting = self._at.get(time_ps)
-        if waiting is not None:
-            waiting.append(passage)
-        else:
-            self._at[time_ps] = [passage]
-            self.wake(time_ps)
-
     def advance(self, now_ps: int) -> list[Any]:
         """Give each message at a link that link in the order of `order`; see `LinkContention.advance`."""
         here = sorted(self._at.pop(now_ps), key=lambda passage: passage[0])
