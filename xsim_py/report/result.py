@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, Any, Self
 
 from xsim_py.atomic_files import atomic_file
 from xsim_py.errors import FOUND, NOT_WRITTEN, ConfigError, InternalError, visible
-from xsim_py.report.table import Table
+from xsim_py.report.table import Table, html_facts
 from xsim_py.units import PS_PER_S, exact_seconds, format_size, format_time, parse_exact_seconds
 
 if TYPE_CHECKING:
@@ -202,14 +202,13 @@ class Result:
         """Return the same as HTML for a notebook, with the tables folded below."""
         from html import escape
 
-        rows = "".join(f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in self._facts().items())
         said = "".join(f"<p><b>warning:</b> {escape(warning)}</p>" for warning in self.warnings)
         said += f"<pre>{escape(self.report)}</pre>" if self.report else ""
         tables = "".join(
             f"<details><summary>{escape(table.name)}: {len(table):,} rows</summary>{table._repr_html_()}</details>"
             for table in self.tables.values()
         )
-        return f"<table><caption>{escape(self._title())}</caption>{rows}</table>{said}{tables}"
+        return f"<table><caption>{escape(self._title())}</caption>{html_facts(self._facts())}</table>{said}{tables}"
 
     def virtual_time(self) -> str:
         """Return the virtual time exactly, to the picosecond, with its unit: ``34.914 us``."""
@@ -438,11 +437,6 @@ class Result:
         found = [{**each, **{name: tuple(each[name]) for name in lists}} for each in listed]
         self.findings, self.is_checked = tuple(Finding(**each) for each in found), True
 
-    def _load_trace(self, folder: Path) -> None:
-        from xsim_py.trace.saved import NAME, load_trace
-
-        self.trace = load_trace(folder / NAME, digest=self.digest, ranks=len(self.tables["ranks"]))
-
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a result written by `to_json`, or a directory written by `save`, with its trace.
@@ -469,7 +463,10 @@ class Result:
             if "findings" in data:
                 result._load_findings(data["findings"])
             if is_folder:
-                result._load_trace(Path(path).parent)
+                from xsim_py.trace.saved import NAME, load_trace
+
+                ranks = len(result.tables["ranks"])
+                result.trace = load_trace(Path(path).parent / NAME, digest=result.digest, ranks=ranks)
             return result
         except OSError as error:
             raise ConfigError(f"cannot read {path}: {error.strerror}") from error

@@ -178,13 +178,13 @@ class Table(dict[str, list[Any]]):
 
         align = [' style="text-align:right"' if right else ' style="text-align:left"' for right in self._numeric()]
         body = [[_text(cell) for cell in row] for row in self._shown(_SHOWN_ROWS)]
-        rows = [_html_row("td", row, align) for row in body]
+        rows = [html_row("td", row, align) for row in body]
         if len(body) < len(self):
             note = (
                 f'<tr><td colspan="{len(self.columns)}">&hellip; {len(self) - len(body):,} more rows &hellip;</td></tr>'
             )
             rows.insert((len(body) + 1) // 2, note)
-        head = _html_row("th", self.headings(), align)
+        head = html_row("th", self.headings(), align)
         return (
             f"<table><caption>{escape(self.name)}</caption><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
         )
@@ -272,10 +272,18 @@ def _justify(text: str, width: int, right: bool) -> str:
     return text.rjust(width) if right else text.ljust(width)
 
 
-def _html_row(tag: str, cells: Sequence[str], align: Sequence[str]) -> str:
+def html_row(tag: str, cells: Sequence[str], align: Sequence[str]) -> str:
+    """Return a row of an HTML table, of cells called `tag` with these attributes."""
     from html import escape  # not above: its import takes long, and only notebooks need it
 
     return "<tr>" + "".join(f"<{tag}{a}>{escape(c)}</{tag}>" for c, a in zip(cells, align, strict=True)) + "</tr>"
+
+
+def html_facts(facts: Mapping[str, str]) -> str:
+    """Return rows of an HTML table with names and values."""
+    from html import escape
+
+    return "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in facts.items())
 
 
 def _harmless(cell: Any) -> Any:

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 from xsim_py.atomic_files import atomic_file
 from xsim_py.errors import ConfigError
 from xsim_py.report.style import INK, time_scale
+from xsim_py.report.table import Table, html_facts, html_row
 from xsim_py.units import PS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from xsim_py.report.table import Table
 
 ENDINGS: Final = (".html", ".htm")
 """The possible suffixes of a report's file name."""
@@ -139,10 +139,7 @@ def cards(facts: Mapping[str, str]) -> str:
 
 def facts_table(facts: Mapping[str, str]) -> str:
     """Return a table of names and values, without empty values."""
-    rows = "".join(
-        f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in facts.items() if value
-    )
-    return f'<table class="facts">{rows}</table>'
+    return f'<table class="facts">{html_facts({name: value for name, value in facts.items() if value})}</table>'
 
 
 def folded(summary: str, *parts: str) -> str:
@@ -167,19 +164,11 @@ def data_table(table: Table, *, by: str | None = None, whole: bool = False) -> s
         chosen = sorted(chosen[:MOST_ROWS])
         said = note(f"Of {len(table):,} rows these are {MOST_ROWS:,}: the {which}. Files of --out have all of them.")
     columns = [_column(table, name, chosen) for name in table]
-    head = "".join(f"<th{_aligned(right)}>{escape(name)}</th>" for name, right, _ in columns)
-    body = "".join(
-        "<tr>"
-        + "".join(f"<td{_aligned(columns[at][1])}>{escape(cell)}</td>" for at, cell in enumerate(row))
-        + "</tr>\n"
-        for row in zip(*(cells for *_, cells in columns), strict=True)
-    )
-    rows = f'<table class="data"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    aligned = [' class="n"' if right else "" for _, right, _ in columns]
+    head = html_row("th", [name for name, *_ in columns], aligned)
+    lines = [html_row("td", row, aligned) + "\n" for row in zip(*(cells for *_, cells in columns), strict=True)]
+    rows = f'<table class="data"><thead>{head}</thead><tbody>{"".join(lines)}</tbody></table>'
     return f'{said}<div class="scroll{" whole" if whole else ""}">{rows}</div>'
-
-
-def _aligned(right: bool) -> str:
-    return ' class="n"' if right else ""
 
 
 def _column(table: Table, name: str, chosen: Iterable[int]) -> tuple[str, bool, list[str]]:
