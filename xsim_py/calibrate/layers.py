@@ -308,7 +308,7 @@ def _shares(
     """
     constant_s, slope = max(one_way.seconds - asking_s, 0.0), one_way.s_per_byte
     send_slope, receive_slope = _fitting(send.s_per_byte, receive.s_per_byte, slope - wire, slope / 2)
-    send_slope, receive_slope = (_unless_slight(part, slope) for part in (send_slope, receive_slope))
+    send_slope, receive_slope = ((part if part > _SLIGHT * slope else 0.0) for part in (send_slope, receive_slope))
     left = slope - send_slope - receive_slope
     # Above the threshold, latency and wire take as long as the latency of a request message.
     room_s = (
@@ -334,10 +334,6 @@ def _fitting(send: float, receive: float, room: float, half: float) -> tuple[flo
         return send, receive
     most = max(min(room, half), 0.0)
     return min(send, most), min(receive, most - min(send, most))
-
-
-def _unless_slight(part: float, whole: float) -> float:
-    return part if part > _SLIGHT * whole else 0.0
 
 
 def _with_streams(figures: Sequence[Figures], sizes: Floats, busy_s: Floats) -> Iterator[Figures]:

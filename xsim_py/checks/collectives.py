@@ -180,16 +180,8 @@ def _group(ranks: Any) -> str:
 # ---------------------------------------------------------------------------------------- arguments of the calls
 
 
-def _op(op: Any) -> str | None:
-    return getattr(getattr(op, "_impl", None), "name", None) or "a user's operation"
-
-
 def _me(comm: Any) -> int:
     return int(comm._comm().me)
-
-
-def _size(comm: Any) -> int:
-    return len(comm._comm().remote)
 
 
 Arguments = dict[str, Any]
@@ -199,7 +191,7 @@ def _of_row(row: Collective, comm: Any, given: dict[str, Any]) -> Arguments:
     """Return the arguments of a collective that other members' calls are compared with."""
     found: Arguments = {"root": given["root"]} if row.has_root else {}
     if row.reduces:
-        found["op"] = _op(given["op"])
+        found["op"] = getattr(getattr(given["op"], "_impl", None), "name", None) or "a user's operation"
     if "recvcounts" in given and (counts := _integers(given["recvcounts"])) is not None:
         found["same"] = f"recvcounts {counts}"
     if row.sent is None or row.received is None or row.is_of_objects:
@@ -208,7 +200,7 @@ def _of_row(row: Collective, comm: Any, given: dict[str, Any]) -> Arguments:
         spec = given[row.sent.parameter]
         found["signatures"] = (of_buffer(given[row.received.parameter] if is_in_place(spec) else spec),)
         return found
-    root, size = found.get("root"), _size(comm)
+    root, size = found.get("root"), len(comm._comm().remote)
     is_root = root == _me(comm)
     if not (row.has_unequal_blocks or row.is_of_neighbors):
         found["signatures"] = tuple(

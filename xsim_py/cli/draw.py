@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Mapping
 
-    from xsim_py.clashes import InputFile
     from xsim_py.report import Comparison, Result
     from xsim_py.report.chart import Series
     from xsim_py.report.style import Look
@@ -107,13 +106,10 @@ def _check_outputs(args: Namespace, asked: list[str]) -> None:
 
             check_picture(target)
     check_report(args.report)
-    check_outputs({**not_dash(args, *asked)}, inputs=lambda: list(_inputs(args.saved)))
-
-
-def _inputs(saved: list[str]) -> list[InputFile]:
     from xsim_py.clashes import InputFile
 
-    return [InputFile("a result", name) for name in saved if Path(name).is_file()]
+    results = [InputFile("a result", name) for name in args.saved if Path(name).is_file()]
+    check_outputs({**not_dash(args, *asked)}, inputs=lambda: results)
 
 
 class _Saved:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from xsim_py.explore.matchings import Matchings, OutcomeClass
     from xsim_py.explore.repetitions import NoisyRuns
     from xsim_py.report.failure_space import FailureSpace
-    from xsim_py.schedules import MadeChoice
 
 FOUND: Final = 5
 _SAID_LINES: Final = 12
@@ -367,16 +366,12 @@ def _write_schedules(found: Sequence[Matchings], folder: str) -> None:
         for other in each.classes[1:]:
             if other.outcome.kind not in kinds:
                 kinds.add(other.outcome.kind)
-                remarks = {
-                    at: f"{choice.kind} at {_relative_paths(choice.place)}"
-                    for at, choice in enumerate(_in_order(other))
-                }
+                choices = sorted(
+                    other.summary.choices, key=lambda choice: (choice.begun_ps, choice.rank, choice.number)
+                )
+                remarks = {at: f"{made.kind} at {_relative_paths(made.place)}" for at, made in enumerate(choices)}
                 write_text(f"{folder}/{start}{other.outcome.kind}.schedule", text_of(other.schedule, remarks))
                 write_text(f"{folder}/{start}{other.outcome.kind}-least.schedule", text_of(other.least))
-
-
-def _in_order(outcome: OutcomeClass) -> list[MadeChoice]:
-    return sorted(outcome.summary.choices, key=lambda choice: (choice.begun_ps, choice.rank, choice.number))
 
 
 def _matchings_as_json(found: Matchings) -> dict[str, Any]:

@@ -79,7 +79,10 @@ def show_failures(args: Namespace) -> int:
         later = len(schedule.timed) - len(timed)
         print(f"xsim: after {format_time(args.until)}: failures of {later:,} more {_ranks(later)}", file=sys.stderr)
     if args.json is not None:
-        plain = provenance | {"failures": _as_json(timed), "call_sites": _sites_as_json(schedule.sites)}
+        from xsim_py.report.result import failure_entry
+
+        failures = [failure_entry(rank, died_ps, cause) for rank, died_ps, cause in timed]
+        plain = provenance | {"failures": failures, "call_sites": _sites_as_json(schedule.sites)}
         plain |= {name: [_plain_fault(fault) for fault in each] for name, each in faults.items()}
         write_text(args.json, json.dumps(plain, indent=2) + "\n")
     return 0
@@ -103,12 +106,6 @@ def _table(timed: Sequence[Failure], sites: Sequence[CallSite], faults: Sequence
 
 def _by_cause(failure: Failure) -> tuple[int, str, int]:
     return failure.time_ps, failure.cause, failure.rank
-
-
-def _as_json(timed: Sequence[Failure]) -> list[dict[str, Any]]:
-    from xsim_py.report.result import failure_entry
-
-    return [failure_entry(rank, died_ps, cause) for rank, died_ps, cause in timed]
 
 
 def _sites_as_json(sites: Sequence[CallSite]) -> list[dict[str, Any]]:

@@ -136,7 +136,9 @@ def run_ftco(args: Namespace) -> int:
         made = configurations(given, rules=args.rules or ())
     except ConfigError as error:
         raise ConfigError(*(f"--{problem}" for problem in error.problems)) from None
-    _check_outputs(args)
+    check_outputs(not_dash(args, "json", "csv", "trace"))
+    if args.json == args.csv == "-":
+        raise ConfigError("--json - and --csv -: only one option can write to standard output")
     _check_trace(made, args)
     if args.trace is not None:
         return _trace(made, args)
@@ -261,13 +263,6 @@ def _flat(plain: Mapping[str, Any]) -> list[tuple[str, Any]]:
         else:
             cells.append((name, "..".join(map(str, value)) if isinstance(value, list) else value))
     return cells
-
-
-def _check_outputs(args: Namespace) -> None:
-    """Check before the runs that the results can be written."""
-    check_outputs(not_dash(args, "json", "csv", "trace"))
-    if args.json == args.csv == "-":
-        raise ConfigError("--json - and --csv -: only one option can write to standard output")
 
 
 def _trace(made: Sequence[Configuration], args: Namespace) -> int:

@@ -267,7 +267,9 @@ class Processes:
             nexts = self._next_times()
             horizon = min(nexts)
             if horizon >= INFINITY_PS or _clock_s() >= look_s:
-                self._detect_ended()
+                self._check_all()  # processes may have ended while none was awaited
+                for number in sorted(self._ended.keys() & self._links.keys()):
+                    self._record_death(number)
                 look_s = _clock_s() + _TICK_S
             if self._replace_dead():
                 were_idle = False
@@ -426,12 +428,6 @@ class Processes:
                 if code is not None:
                     self._ended[number] = code
                     link.shut_down()
-
-    def _detect_ended(self) -> None:
-        """Detect processes that have ended while none was awaited."""
-        self._check_all()
-        for number in sorted(self._ended.keys() & self._links.keys()):
-            self._record_death(number)
 
     def _replace_dead(self, *, over: bool = False) -> bool:
         """Replace each shard whose process has died; return True if there was one.

@@ -85,12 +85,10 @@ class _TracedModel(StepModel):
     def _send(self, node: int, action: SendAction, now: int) -> None:
         super()._send(node, action, now)
         dest, packet = action
-        arrival = now + (packet.distance if self._is_near(packet.kind) else self.configuration.latency + 1)
+        is_near = _KINDS[packet.kind] != "DATA" and self._rules.control_latency == "distance"
+        arrival = now + (packet.distance if is_near else self.configuration.latency + 1)
         self._in_flight[node, dest, packet.kind].append(len(self._arrows))
         self._arrows.append(Arrow(_KINDS[packet.kind], node, now, dest, arrival, None))
-
-    def _is_near(self, kind: int) -> bool:
-        return _KINDS[kind] != "DATA" and self._rules.control_latency == "distance"
 
     def _record_take(self, node: int, kind: int, source: int, now: int) -> None:
         super()._record_take(node, kind, source, now)

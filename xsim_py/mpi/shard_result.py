@@ -258,7 +258,9 @@ def collect(shard: Shard, program: Program, fabric: Fabric) -> ShardResult:
     part.polls = any(rank.mpi is not None and rank.mpi.polls is not None for rank in ranks)
     part.faults = {carrier.name: carrier.occurred for carrier in fabric.fault_carriers()}
     if fabric.settings.counts_memory:
-        part.peak_bytes = _peak_bytes(ranks)
+        from xsim_py.process.python.memory_limit import peak_bytes  # most runs have no limit
+
+        part.peak_bytes = [peak_bytes(rank) for rank in ranks]
     part.clock_waits = [entry for rank in ranks if rank.reads is not None for entry in _clock_waits(rank, program)]
     part.failure_seen = fabric.failure_seen
     blocks = fabric.unchanged_blocks
@@ -275,12 +277,6 @@ def _clock_waits(rank: Rank, program: Program) -> Iterator[tuple[str, int, int]]
     """Yield the loops of a rank that have waited for a time in growing ticks."""
     for (file, line), grown_ps in rank.reads.grown_ps.items():
         yield f"{shown(file, program.start)}:{line}", rank.number, grown_ps
-
-
-def _peak_bytes(ranks: Sequence[Rank]) -> list[int]:
-    from xsim_py.process.python.memory_limit import peak_bytes  # most runs have no limit
-
-    return [peak_bytes(rank) for rank in ranks]
 
 
 def _collect_unreceived(part: ShardResult, ranks: Sequence[Rank], program: Program) -> None:

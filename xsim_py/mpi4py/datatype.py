@@ -354,7 +354,7 @@ class Datatype(Attributed):
 
     @property
     def typechar(self) -> str:
-        return "" if self._impl is NULL else _typechar(_basic(self._impl)) or "V"
+        return "" if self._impl is NULL else _basic(self._impl).typechar or "V"
 
 
 def _basic(core: Type) -> Type:
@@ -362,10 +362,6 @@ def _basic(core: Type) -> Type:
     while core.recipe.combiner == c.COMBINER_DUP:
         core = core.recipe.types[0]
     return core
-
-
-def _typechar(core: Type) -> str:
-    return core.typechar
 
 
 def _typestr(core: Type) -> str:

@@ -12,7 +12,6 @@ import numpy as np
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.comm import Communicator
-from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.ftco.driver import Ftco, absent
 from xsim_py.mpi.padding import without_padding
 from xsim_py.mpi.transport.unchanged_blocks import keep
@@ -61,7 +60,7 @@ class BufferFill:
         return None
 
     def _packed(self, value: Any, rank: int, size_bytes: int) -> bytes:
-        datatype = self._datatype(rank)
+        datatype = None if self.target is None else self.target.type_at(rank)
         if isinstance(value, bytes | bytearray | memoryview):
             data = bytes(value)
         elif datatype is not None and datatype.dtype is not None:
@@ -74,9 +73,6 @@ class BufferFill:
             errors.fail(c.ERR_BUFFER, f"what replaces rank {rank} has {len(data)} bytes; {size_bytes} are needed")
         mask = None if datatype is None else datatype.layout.mask
         return data if mask is None else without_padding(data, mask)
-
-    def _datatype(self, rank: int) -> Type | None:
-        return None if self.target is None else self.target.type_at(rank)
 
 
 def lost_block(

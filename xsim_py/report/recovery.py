@@ -114,7 +114,7 @@ class RecoveryRun(NamedTuple):
             measured["slowest_rank"] = self.phases.rank
             measured["phases"] = [
                 {"name": phase.name, "start_s": phase.start_ps / PS_PER_S, "time_s": phase.time_ps / PS_PER_S}
-                for phase in _shown_phases(self.phases)
+                for phase in (self.phases.summed().phases if self.phases.whole else self.phases.phases)
             ]
         measured["lost_s"] = None if self.lost_ps is None else self.lost_ps / PS_PER_S
         end_ps = self.virtual_time_ps
@@ -286,11 +286,6 @@ class RecoveryComparison:
 def _active_ps(phases: Phases) -> int:
     """Return the time without phases of mere waiting."""
     return sum(phase.time_ps for phase in phases.phases if phase.name not in ("detection", "restart delay"))
-
-
-def _shown_phases(phases: Phases) -> tuple[Phase, ...]:
-    """Return the phases in order of time; for a whole job, one per name."""
-    return phases.summed().phases if phases.whole else phases.phases
 
 
 def _lost(run: RecoveryRun) -> str:

@@ -10,7 +10,6 @@ from xsim_py import __version__
 from xsim_py.code_origin import portable_name
 from xsim_py.config import description_text
 from xsim_py.config.document import yaml_text
-from xsim_py.report.chart import Chart
 from xsim_py.report.page.charts import chart_figure
 from xsim_py.report.page.comparison_pages import without_costs
 from xsim_py.report.page.document import (
@@ -81,16 +80,12 @@ def _pictures(page: HtmlPage, results: StudyResults) -> Iterator[str]:
         chart = results.chart(plot)
         if chart.lines:
             yield subheading(plot.title or Path(plot.file).stem)
-            yield from _panels(page, chart)
+            for name, lines in chart.panels():
+                if name:
+                    yield note(name)
+                yield page.figure(chart_figure(replace(chart, lines=lines)))
             if plot.show != "value":
                 yield folded("as a table", data_table(scaling_table(chart.lines, plot.show)))
-
-
-def _panels(page: HtmlPage, chart: Chart) -> Iterator[str]:
-    for name, lines in chart.panels():
-        if name:
-            yield note(name)
-        yield page.figure(chart_figure(replace(chart, lines=lines)))
 
 
 def _scaling(page: HtmlPage, results: StudyResults) -> Iterator[str]:

@@ -16,7 +16,7 @@ import ast
 import io
 import os
 import tempfile
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir, closing
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -253,11 +253,12 @@ def compare_recovery(
 
     def run(cases: Sequence[Case], tasks: Sequence[RecoveryTask]) -> Iterator[tuple[Case, Report]]:
         nonlocal done
-        for number, found in _in_order(tasks, at_once):
-            done += 1
-            if progress is not None:
-                progress(done, total)
-            yield cases[number], _crashed(tasks[number], found) if isinstance(found, Crash) else found
+        with closing(do_in_workers(_FUNCTION, tasks, at_once, imports=_IMPORTS)) as outcomes:
+            for number, found in outcomes:
+                done += 1
+                if progress is not None:
+                    progress(done, total)
+                yield cases[number], _crashed(tasks[number], found) if isinstance(found, Crash) else found
 
     if progress is not None:
         progress(0, total)
@@ -302,11 +303,6 @@ def _told(run: RecoveryRun, victims: Sequence[Victim], before: Report) -> Recove
     return run._replace(victims=tuple(map(str, victims)), lost_ps=lost_ps)
 
 
-def _in_order(tasks: Sequence[RecoveryTask], jobs: int) -> Generator[tuple[int, Report | Crash]]:
-    with closing(do_in_workers(_FUNCTION, tasks, jobs, imports=_IMPORTS)) as outcomes:
-        yield from outcomes
-
-
 def _is_refused(report: Report) -> bool:
     """Return True if a run without failures shows invalid input: no start, or no call to hit."""
     run = report.run
@@ -331,7 +327,7 @@ def _overrides(experiment: Experiment, scheme: str) -> dict[str, Any]:
 
     Only the scheme legio has the layer and its options, also if the machine sets them.
     """
-    timeout = _timeout(experiment)
+    timeout = format_time(experiment.timeout_ps, digits=None).replace(" ", "")
     settings = {"mpi.detector.timeout": timeout, **_BINARY, "mpi.ftco.timeout": timeout}
     given = dict(experiment.overrides)
     chosen = [name for name in given if name.startswith("mpi.collectives")]
@@ -345,10 +341,6 @@ def _overrides(experiment: Experiment, scheme: str) -> dict[str, Any]:
 
 def _is_of_layer(name: str) -> bool:
     return name.split(".")[:2] == ["mpi", "resilience"]
-
-
-def _timeout(experiment: Experiment) -> str:
-    return format_time(experiment.timeout_ps, digits=None).replace(" ", "")
 
 
 def _check(spec: MachineSpec, ranks: int) -> tuple[Machine, Shapes]:

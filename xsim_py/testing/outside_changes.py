@@ -39,13 +39,9 @@ class LocatedFunction:
         except (ImportError, AttributeError):
             return self._function
         found = unwrapped(found)
-        code = getattr(found, "__code__", None)
-        same = code is not None and (code.co_filename, code.co_firstlineno) == _place(self.code)
+        code, mine = getattr(found, "__code__", None), self.code
+        same = code is not None and (code.co_filename, code.co_firstlineno) == (mine.co_filename, mine.co_firstlineno)
         return found if same else self._function
-
-
-def _place(code: CodeType) -> tuple[str, int]:
-    return code.co_filename, code.co_firstlineno
 
 
 def unwrapped(obj: Any) -> Any:

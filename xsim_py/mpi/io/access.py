@@ -55,7 +55,7 @@ def prepare(file: OpenFile, call: FileCall, offset: int, elements: Any) -> Calla
     if rest:
         fail(c.ERR_IO, f"{call.name}: {size} bytes are not whole etypes of {view.unit} bytes")
     data = to_file(view.representation, datatype, elements.pack()) if call.writing else b""
-    chs = channels(file.comm, call.name, _count_of(call)) if call.collective else []
+    chs = channels(file.comm, call.name, twophase.CHANNELS + 2 * (call.where == ORDERED)) if call.collective else []
     if call.where == INDIVIDUAL:
         offset = file.position
         file.position += etypes
@@ -75,10 +75,6 @@ def prepare(file: OpenFile, call: FileCall, offset: int, elements: Any) -> Calla
         return body
     chs[0].algorithm = "two_phase"
     return lambda: int(timed(int(elements.nbytes), body, chs[0]))
-
-
-def _count_of(call: FileCall) -> int:
-    return twophase.CHANNELS + 2 * (call.where == ORDERED)
 
 
 def _start(file: OpenFile, call: FileCall, offset: int, etypes: int, chs: list[CollectiveChannel]) -> int:

@@ -137,7 +137,7 @@ def _made_dtype(core: Type) -> Any:
     recipe = core.recipe
     combiner, params = recipe.combiner, recipe.params
     if core.is_predefined:
-        return _predefined(core)
+        return _pair(core) if core.kind == "pair" else _described(core.code or None)
     if combiner == c.COMBINER_STRUCT:
         return _struct(core, core)
     base = recipe.types[0]
@@ -165,12 +165,6 @@ def _made_dtype(core: Type) -> Any:
 
 _INDEXED_BYTES = (c.COMBINER_HINDEXED, c.COMBINER_HINDEXED_BLOCK)
 _INDEXED = (c.COMBINER_INDEXED, c.COMBINER_INDEXED_BLOCK, *_INDEXED_BYTES)
-
-
-def _predefined(core: Type) -> Any:
-    if core.kind == "pair":
-        return _pair(core)
-    return _described(core.code or None)
 
 
 def _pair(core: Type) -> Any:

@@ -18,7 +18,7 @@ from xsim_py.process.ranks import current, private_state
 from xsim_py.process.ranks.patches import Patches, Table, Wrapper
 
 if TYPE_CHECKING:
-    from xsim_py.process.ranks.rank import Rank
+    pass
 
 _WHAT = "the event loop of asyncio, for a timer, a socket or another thread"
 
@@ -29,22 +29,16 @@ _LOOP = "running loop"
 def _select(real: Callable[..., Any], selector: Any, timeout: float | None) -> Any:
     """Wait for events like the selector of a rank's event loop, and return them."""
     fiber: Any = current.fiber
-    _note_loop(fiber.rank)
     events: Any = sys.modules["asyncio.events"]
+    if _LOOP not in (fiber.rank.private_state or ()):  # from now on the rank's running loop is swapped with the rank
+        setting = private_state.Setting(events._get_running_loop, events._set_running_loop)
+        private_state.touched(fiber.rank, _LOOP, setting, None)
     loop = events._get_running_loop()
     events._set_running_loop(None)  # for the other threads of the rank
     try:
         return selected(fiber, partial(real, selector), selector.get_map(), timeout, _WHAT)
     finally:
         events._set_running_loop(loop)
-
-
-def _note_loop(rank: Rank) -> None:
-    """Swap the rank's running loop together with the rank from now on."""
-    if rank.private_state is None or _LOOP not in rank.private_state:
-        events: Any = sys.modules["asyncio.events"]
-        setting = private_state.Setting(events._get_running_loop, events._set_running_loop)
-        private_state.touched(rank, _LOOP, setting, None)
 
 
 def _selecting(real: Callable[..., Any]) -> Callable[..., Any]:

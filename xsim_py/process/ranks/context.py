@@ -37,10 +37,11 @@ def install(patches: Patches) -> None:
 
 def swap(rank: Rank) -> None:
     """Install the modules and the state of `rank` in the interpreter."""
+    global _outside
     previous = current.installed
     current.installed = rank
     if previous is None:
-        _remember()
+        _outside = _modules["__main__"]
     else:
         if previous.modules is not None:
             # Equal histories mean equal names: the modules of `rank` then overwrite those of `previous`, and none has
@@ -83,11 +84,6 @@ def _unload(rank: Rank) -> None:
         _modules.pop(name, None)
     if shadowed:
         _modules.update({name: shadowed[name] for name in (*rank.modules, *rank.modules.gone) if name in shadowed})
-
-
-def _remember() -> None:
-    global _outside
-    _outside = _modules["__main__"]
 
 
 def release(rank: Rank, *, dead: bool) -> None:

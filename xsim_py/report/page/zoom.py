@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from xsim_py.trace import Mark, Message, Span, Trace
+    from xsim_py.trace import Mark, Span, Trace
 
 MOST_SPANS: Final = 250_000
 """The maximum number of calls drawn: the longest ones."""
@@ -50,7 +50,7 @@ def timeline_data(trace: Trace, lives: Sequence[tuple[int, int, int]]) -> tuple[
     labels: dict[tuple[str, str, str], int] = {}
     label = [labels.setdefault((span.name, span.detail, span.place), len(labels)) for span in spans]
     number = {name: at for at, name in enumerate(calls)}
-    messages: Sequence[Message] = list(_delivered(trace.messages))
+    messages = [each for each in trace.messages if each.arrival_ps is not None and each.source != each.dest]
     if len(messages) > MOST_MESSAGES:
         notes.append(f"The {len(messages):,} messages are too many to draw.")
         messages = []
@@ -103,10 +103,6 @@ def _kept(spans: Iterable[Span], end_ps: int) -> tuple[list[Span], list[str]]:
         "others look like own work. For all calls of a time range: xsim run --timeline FILE.png --view time=FROM:TO."
     )
     return [wide[row] for row in sorted(order.tolist())], [notes]
-
-
-def _delivered(messages: Iterable[Message]) -> Iterable[Message]:
-    return (each for each in messages if each.arrival_ps is not None and each.source != each.dest)
 
 
 def _marks(marks: Iterable[Mark], factor: float) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[str]]:
