@@ -24,9 +24,7 @@ def links_table(
     """Return the load of each link with traffic, sorted by name.
 
     Every message counts with its bytes on each link of its route, whether or not links are shared. `pairs` is the table
-    of that name, and `nodes` has the node of each rank. Columns are ``link``, ``layer``, ``from``, ``to`` (names of
-    nodes and switches), ``bytes``, ``messages``, ``busy_s`` (the time of its bytes at its bandwidth, in seconds) and
-    ``utilisation`` (its fraction of the virtual time).
+    of that name, and `nodes` has the node of each rank; docs/reference/result.md explains the columns.
     """
     if len(machine.node_of) < len(nodes):  # ranks spawned in another process
         machine.add_ranks(len(machine.node_of), nodes[len(machine.node_of) :])

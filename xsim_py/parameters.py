@@ -274,162 +274,108 @@ def _choice(words: Sequence[str]) -> str:
 class RunArguments:
     """The arguments of `simulate` as given, each with its row of the table, in the order of ``xsim run --help``."""
 
+    # fmt: off
     ranks: int = parameter(
-        positive,
-        MISSING,
-        "-n -np --ranks N",
-        "set the number of virtual ranks",
-        of="",
-        study=("Number of virtual ranks.", ""),
-        not_in_marks=OF_PLUGIN,
+        positive, MISSING, "-n -np --ranks N", "set the number of virtual ranks", of="",
+        study=("Number of virtual ranks.", ""), not_in_marks=OF_PLUGIN,
     )
     machine: str | Path | Mapping[str, Any] = parameter(
-        None,
-        "gige",
-        "--machine MACHINE",
-        "simulate this preset (see xsim models) or YAML file (default: gige)",
-        of="",
+        None, "gige", "--machine MACHINE", "simulate this preset (see xsim models) or YAML file (default: gige)", of="",
         study=("A preset, or a YAML file next to the study.", "gige"),
     )
     args: Sequence[Any] = parameter(_list, (), study=("The program's arguments.", ""), not_in_marks=OF_PLUGIN)
     kind: str | None = parameter(one_of(*_KINDS), None, study=("Kind of program.", "script"), not_in_marks=OF_PLUGIN)
     seed: int = parameter(
-        seed,
-        0,
-        "--seed S",
-        "seed every random stream (default: 0)",
-        of="description",
+        seed, 0, "--seed S", "seed every random stream (default: 0)", of="description",
         study=("Seed of the first repetition; the seed of each further repetition is one higher.", "0"),
     )
     set: Mapping[str, Any] | Sequence[str] = parameter(
-        _entries,
-        (),
-        "--set PATH=VALUE",
-        "override one key of the machine, e.g. network.latency=5us (repeatable)",
-        of="description",
-        each=assignment,
+        _entries, (), "--set PATH=VALUE", "override one key of the machine, e.g. network.latency=5us (repeatable)",
+        of="description", each=assignment,
     )
     shards: int = parameter(
-        positive,
-        1,
-        "--shards K",
-        "simulate in K shards in one process (default: 1)",
+        positive, 1, "--shards K", "simulate in K shards in one process (default: 1)",
         study=("Number of shards of a run.", "1"),
     )
     wall_limit: float | str | None = parameter(
-        seconds,
-        None,
-        "--wall-limit TIME",
-        "end the run with a report after this wall-clock time, e.g. 60s",
-        unit="s",
+        seconds, None, "--wall-limit TIME", "end the run with a report after this wall-clock time, e.g. 60s", unit="s",
         study=("Wall-clock limit of a run.", "no limit"),
     )
     compute: str | Path | None = parameter(
-        compute,
-        None,
-        "--compute " + _choice((*COMPUTE, f"{RECORD}FILE", "FILE")),
+        compute, None, "--compute " + _choice((*COMPUTE, f"{RECORD}FILE", "FILE")),
         "charge computation to virtual time: none, the measured CPU time (not reproducible), record=FILE to also"
         " save it, or FILE to charge saved times (default: none)",
         study=("Cost of computation in virtual time, as with --compute of xsim run.", "that of the machine"),
     )
     collectives: str | Sequence[str] = parameter(
-        _words,
-        (),
-        f"--collectives {_choice(COLLECTIVES)}",
+        _words, (), f"--collectives {_choice(COLLECTIVES)}",
         "choose the algorithms, Open MPI's tuned or fault-tolerant FTCO (default: the machine's), and the"
         " simulation: individual messages, batched by formula, or the faster one (default: auto; same result;"
         " repeatable)",
         each=one_of(*COLLECTIVES),
     )
     fail: str | Sequence[str] = parameter(
-        texts,
-        (),
-        "--fail SPEC",
+        texts, (), "--fail SPEC",
         "inject a failure (repeatable), e.g. rank=5@1.2ms, node=3@10ms, 'rank=3 before its 2nd Allreduce', 'rank=3"
         " after its 7th call', exponential:node,mtbf=6.7h, weibull:rank,mtbf=1h,shape=0.7, trace=FILE.csv, or a soft"
         " error: flip:message,rank=3,at=1.2ms,bit=17",
-        each=text,
-        study=("Failures, in addition to those in the machine description.", ""),
+        each=text, study=("Failures, in addition to those in the machine description.", ""),
     )
     ft: bool | None = parameter(
-        flag,
-        None,
-        "--ft",
+        flag, None, "--ft",
         "let the job survive process failures, as mpirun --with-ft ulfm does (default: the machine's; else yes"
         " with injected failures and no --restart)",
         study=("Whether the job survives process failures.", "as for xsim run"),
     )
     resilience: str | None = parameter(
-        one_of(*RESILIENCE),
-        None,
-        f"--resilience {_choice(RESILIENCE)}",
+        one_of(*RESILIENCE), None, f"--resilience {_choice(RESILIENCE)}",
         "add a resilience layer: legio agrees on each collective and repeats it without failed ranks (default: the"
         " machine's)",
     )
     isolation: str = parameter(
-        isolation_mode,
-        "greenlets",
-        "--isolation WAY",
+        isolation_mode, "greenlets", "--isolation WAY",
         "isolate ranks as greenlets in one process, as processes (process:8: eight ranks per process) or in new"
         " interpreters, each with its own hash seed (spawn, spawn:8; default: greenlets)",
         study=("Isolation of the ranks.", "greenlets"),
         not_in_marks="the ranks of a test live in the process of pytest",
     )
     restart: str | None = parameter(
-        text,
-        None,
-        "--restart POLICY",
+        text, None, "--restart POLICY",
         "restart an aborted job in the same virtual time, e.g. on-abort or on-abort,max=3,delay=30s",
         study=("Restart of an aborted job: on-abort[,max=N,delay=TIME].", ""),
     )
     private: str | Sequence[str] = parameter(
-        packages,
-        (),
-        "--private PACKAGE[,...]",
+        packages, (), "--private PACKAGE[,...]",
         "give each rank its own modules of these packages, as for packages that import mpi4py"
         f" ({ALL_IMPORTED}: all that are pure Python)",
-        each=packages,
-        study=("Packages of which each rank has its own modules, as with --private of xsim run.", ""),
+        each=packages, study=("Packages of which each rank has its own modules, as with --private of xsim run.", ""),
     )
     share: str | Sequence[str] = parameter(
-        packages,
-        (),
-        "--share PACKAGE[,...]",
+        packages, (), "--share PACKAGE[,...]",
         "share these packages between ranks, even if they import mpi4py or belong to the program",
-        each=packages,
-        study=("Packages shared by all ranks, as with --share of xsim run.", ""),
+        each=packages, study=("Packages shared by all ranks, as with --share of xsim run.", ""),
     )
     check: bool | str | Sequence[str] = parameter(
         _check, False, "--check", "report MPI usage errors on standard error, with exit status 5", of=""
     )
     schedule: Any = parameter(
-        schedule,
-        None,
-        "--schedule FILE",
-        "fix the choices that MPI leaves open: a file of xsim explore wildcards, or e.g. '0:2 0:-1'",
-        of="run",
+        schedule, None, "--schedule FILE",
+        "fix the choices that MPI leaves open: a file of xsim explore wildcards, or e.g. '0:2 0:-1'", of="run",
     )
     clock_from: Any = parameter(  # a path, or a `Result`, which is of a higher layer
-        None,
-        None,
-        "--clock-from RESULT",
-        "start at the virtual end time of an earlier run: its JSON file or --out directory",
-        of="run",
+        None, None, "--clock-from RESULT",
+        "start at the virtual end time of an earlier run: its JSON file or --out directory", of="run",
     )
     label: bool = parameter(
-        flag,
-        False,
-        "--label",
-        "prefix each line of the program's output with its rank",
-        of="run",
-        not_in_marks=OF_PLUGIN,
-        only_output=True,
+        flag, False, "--label", "prefix each line of the program's output with its rank", of="run",
+        not_in_marks=OF_PLUGIN, only_output=True,
     )
     profile: bool = parameter(
         flag, False, "--profile", "print each shard's wall-clock time by activity", of="output", only_output=True
     )
     trace: bool = parameter(flag, False, only_output=True)
     links: bool = parameter(flag, False, only_output=True)
+    # fmt: on
 
 
 PARAMETERS: Final[dict[str, Parameter]] = {each.name: each.metadata["row"] for each in fields(RunArguments)}

@@ -152,31 +152,11 @@ def simulate(
         Invalid input; nothing was run.
     """
     given = RunArguments(
-        ranks=ranks,
-        machine=machine,
-        args=args,
-        kind=kind,
-        seed=seed,
-        shards=shards,
-        set=set,
-        wall_limit=wall_limit,
-        compute=compute,
-        collectives=collectives,
-        fail=fail,
-        ft=ft,
-        restart=restart,
-        clock_from=clock_from,
-        resilience=resilience,
-        isolation=isolation,
-        label=label,
-        trace=trace,
-        profile=profile,
-        links=links,
-        check=check,
-        private=private,
-        share=share,
-        schedule=schedule,
-    )
+        ranks=ranks, machine=machine, args=args, kind=kind, seed=seed, shards=shards, set=set, wall_limit=wall_limit,
+        compute=compute, collectives=collectives, fail=fail, ft=ft, restart=restart, clock_from=clock_from,
+        resilience=resilience, isolation=isolation, label=label, trace=trace, profile=profile, links=links, check=check,
+        private=private, share=share, schedule=schedule
+    )  # fmt: skip
     settings = _settings(program, given)
     outside = (sys.stdout if stdout is None else stdout, sys.stderr if stderr is None else stderr)
     once = partial(_once, settings, program, machine, background)

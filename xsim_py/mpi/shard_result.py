@@ -90,14 +90,9 @@ class Leftover:
     place: str
 
 
-def _of_ranks(column: str, fill: Callable[[Rank, Fabric], Any] | None = None) -> Any:
+def _of_ranks(column: str, fill: Callable[[Rank, Any], Any] | None = None) -> Any:
     """Return a field with a value per rank for a column of the table ``ranks``; `collect` fills it otherwise."""
     return field(default_factory=list, metadata={"filled": (column, fill)})
-
-
-def _node(rank: Rank, fabric: Fabric) -> int:
-    node: int = fabric.settings.machine.node_of[rank.number]
-    return node
 
 
 @dataclass(slots=True)
@@ -131,7 +126,7 @@ class ShardResult:
     stop_reason: str
     pairs: NDArray[np.int64]
     collectives: dict[tuple[str, str, str], tuple[int, int, int, int]]
-    nodes: list[int] = _of_ranks("node", _node)
+    nodes: list[int] = _of_ranks("node", lambda rank, fabric: fabric.settings.machine.node_of[rank.number])
     ended_ps: list[int | None] = _of_ranks("end_s", lambda rank, fabric: rank.ended_ps)
     exit_status: list[int | None] = _of_ranks("exit_status", lambda rank, fabric: rank.exit_status)
     messages: list[int] = _of_ranks("messages")
