@@ -115,7 +115,7 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
         module, _, name = function.partition(":")
         return ((number, getattr(import_module(module), name)(task)) for number, task in enumerate(tasks))
 
-    for module in ("xsim_py.workers", "xsim_py.study.recovery", "xsim_py.ftco.ensemble"):
+    for module in ("xsim_py.workers", "xsim_py.study.recovery.experiment", "xsim_py.ftco.ensemble"):
         monkeypatch.setattr(f"{module}.do_in_workers", do_here)
     monkeypatch.setattr("xsim_py.explore.runs.in_workers", lambda program: False)
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.cases import ROOT
-from xsim_py.report.recovery import RecoveryComparison
-from xsim_py.study.recovery import Experiment, compare_recovery
+from xsim_py.study.recovery.comparison import RecoveryComparison
+from xsim_py.study.recovery.experiment import Experiment, compare_recovery
 from xsim_py.units import PS_PER_S, format_time
 
 APPS = ROOT / "apps"

@@ -140,7 +140,7 @@ def load_everything() -> None:
     import xsim_py.ftco.ensemble
     import xsim_py.run
     import xsim_py.study.conduct
-    import xsim_py.study.recovery
+    import xsim_py.study.recovery.experiment
     import xsim_py.study.task
     from xsim_py.cli import main
     from xsim_py.mpi4py.door import known_calls
@@ -157,7 +157,7 @@ def load_everything() -> None:
         return ((number, getattr(import_module(module), name)(task)) for number, task in enumerate(tasks))
 
     xsim_py.study.conduct.do_in_workers = here
-    xsim_py.study.recovery.do_in_workers = xsim_py.ftco.ensemble.do_in_workers = in_order
+    xsim_py.study.recovery.experiment.do_in_workers = xsim_py.ftco.ensemble.do_in_workers = in_order
     with tempfile.TemporaryDirectory() as folder:
         line = Series(label="a", x=[1, 2], y=[1.0, 2.0], errors=(), colour=0, dashes=0)
         Chart(title="t", x_label="x", y_label="y", lines=[line]).draw(Path(folder, "p.png"))

@@ -19,13 +19,14 @@ from xsim_py.report.machine_picture import MachinePicture, draw_machine
 from xsim_py.report.messageflow import Arrow, MessageFlow
 from xsim_py.report.pairs import draw_pairs
 from xsim_py.report.phases import Phase, Phases
-from xsim_py.report.recovery import Case, PhaseBars, RecoveryRun
 from xsim_py.report.ruler import Ruler
 from xsim_py.report.scaling import LABELS, against_fewest
 from xsim_py.report.style import Look
 from xsim_py.report.timeline import Timeline
 from xsim_py.report.view import PictureView
 from xsim_py.report.waits import PARTS, draw_waits
+from xsim_py.study.recovery.comparison import Case, RecoveryRun
+from xsim_py.study.recovery.comparison import phase_bars as bars_of
 from xsim_py.trace import Mark, Message, Span, Trace
 
 TITLE = "stencil_with_a_long_name.py --size 4096: 32 ranks on a fat tree with 648 nodes of two sockets, block placement"
@@ -248,7 +249,7 @@ def phase_bars(look: Look) -> Figure:
                     digest="feed",
                 )
             )
-    return PhaseBars(runs).draw(title="apps/lattice_boltzmann.py on gige, 64 ranks", look=look)
+    return bars_of(runs).draw(title="apps/lattice_boltzmann.py on gige, 64 ranks", look=look)
 
 
 KINDS: dict[str, Callable[[Look], Figure]] = {

@@ -33,9 +33,9 @@ from xsim_py.units import PS_PER_S
 if TYPE_CHECKING:
     from argparse import Action, ArgumentParser, Namespace
 
-    from xsim_py.report.recovery import RecoveryComparison
     from xsim_py.report.style import Look
-    from xsim_py.study.recovery import Experiment
+    from xsim_py.study.recovery.comparison import RecoveryComparison
+    from xsim_py.study.recovery.experiment import Experiment
 
 _NOTES = """\
 schemes:
@@ -170,7 +170,7 @@ def _add_failing(parser: ArgumentParser) -> list[Action]:
 
 def compare_recovery(args: Namespace) -> int:
     """Run all cases and print tables; return 0 if each was correct or reported its lost data."""
-    from xsim_py.study.recovery import compare_recovery, plan_recovery
+    from xsim_py.study.recovery.experiment import compare_recovery, plan_recovery
 
     check_report(args.report)
     look = picture_look(args)
@@ -204,8 +204,7 @@ def compare_recovery(args: Namespace) -> int:
         if run.is_clean_loss:
             print(f"xsim: data lost: {run.case}: {run.data_lost}", file=sys.stderr)
         elif not run.is_good:
-            lost = f", lost: {run.data_lost}" if run.data_lost else ""
-            print(f"xsim: failed: {run.case}: {run.ended}, exit status {run.exit_status}{lost}", file=sys.stderr)
+            print(f"xsim: failed: {run.outcome}", file=sys.stderr)
         for text in run.said.splitlines():
             print(f"    {text}", file=sys.stderr)
     if folder is not None:
@@ -215,7 +214,7 @@ def compare_recovery(args: Namespace) -> int:
 
 
 def _experiment(args: Namespace) -> Experiment:
-    from xsim_py.study.recovery import Experiment
+    from xsim_py.study.recovery.experiment import Experiment
 
     program = {}
     if args.program is not None:
@@ -293,7 +292,7 @@ def _positive_time(text: str) -> int:
 
 
 def _call(text: str) -> tuple[str, int]:
-    from xsim_py.study.recovery import parse_call
+    from xsim_py.study.recovery.experiment import parse_call
 
     try:
         return parse_call(text)

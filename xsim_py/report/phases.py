@@ -373,16 +373,9 @@ class _Story:
         cuts = {start_ps, end_ps, *self.starts_ps}
         cuts.update(time_ps for interval in (*self.waits, *self.pauses) for time_ps in interval)
         cuts.update(time_ps for piece in pieces for time_ps in piece[1:])
-        current = Phase("", start_ps, start_ps)
-        for since_ps, until_ps in pairwise(sorted(cut for cut in cuts if start_ps <= cut <= end_ps)):
-            name = self._name(since_ps, pieces)
-            if name == current.name:
-                current = current._replace(end_ps=until_ps)
-                continue
-            if current.name:
-                yield current
-            current = Phase(name, since_ps, until_ps)
-        yield current if current.name else Phase("collective", start_ps, end_ps)
+        intervals = pairwise(sorted(cut for cut in cuts if start_ps <= cut <= end_ps))
+        phases = (Phase(self._name(since_ps, pieces), since_ps, until_ps) for since_ps, until_ps in intervals)
+        yield from _joined(phases, Phase("collective", start_ps, end_ps))
 
     def _name(self, time_ps: int, pieces: Sequence[Phase]) -> str:
         """Return the phase of the piece that begins at a time."""
@@ -439,15 +432,7 @@ class _JobStory(_Story):
             phases = _overlaid(phases, "detection", self.disturbances[0], self.pauses[0][0])
         for since_ps, until_ps in self.pauses:
             phases = _overlaid(phases, "restart delay", since_ps, until_ps)
-        current = Phase("", 0, 0)
-        for phase in phases:
-            if phase.name == current.name:
-                current = current._replace(end_ps=phase.end_ps)
-                continue
-            if current.name:
-                yield current
-            current = phase
-        yield current if current.name else Phase("own work", 0, self.end_ps)
+        yield from _joined(phases, Phase("own work", 0, self.end_ps))
 
     def _in_order(self, rank: int) -> Iterator[Phase]:
         """Yield the parts of all calls and the time between them, ignoring restarts."""
@@ -482,6 +467,19 @@ class _JobStory(_Story):
         else:
             parts = [Phase("communication", span.start_ps, end_ps)]
         yield from (part for part in parts if part.time_ps)
+
+
+def _joined(phases: Iterable[Phase], default: Phase) -> Iterator[Phase]:
+    """Yield phases, adjacent ones of the same name as one; if there are none, yield the default."""
+    current: Phase | None = None
+    for phase in phases:
+        if current is not None and phase.name == current.name:
+            current = current._replace(end_ps=phase.end_ps)
+            continue
+        if current is not None:
+            yield current
+        current = phase
+    yield current or default
 
 
 def _overlaid(phases: Iterable[Phase], name: str, since_ps: int, until_ps: int) -> Iterator[Phase]:

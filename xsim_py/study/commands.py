@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from xsim_py.study import ftco_command, recovery_command
+from xsim_py.study import ftco_command
+from xsim_py.study.recovery import command as recovery_command
 from xsim_py.study.template import Value
 
 

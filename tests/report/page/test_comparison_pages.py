@@ -5,7 +5,7 @@ from tests.report.page.helpers import figures, own, shown
 from xsim_py.report import Comparison
 from xsim_py.report.page.comparison_pages import without_costs
 from xsim_py.report.phases import Phase, Phases
-from xsim_py.report.recovery import Case, RecoveryComparison, RecoveryRun
+from xsim_py.study.recovery.comparison import Case, RecoveryComparison, RecoveryRun
 
 
 def compared(*, cpu_s=0.25):

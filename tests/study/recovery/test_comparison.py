@@ -10,7 +10,7 @@ from matplotlib import image
 
 from xsim_py.errors import ConfigError
 from xsim_py.report.phases import Phase, Phases
-from xsim_py.report.recovery import Case, PhaseBars, RecoveryComparison, RecoveryRun
+from xsim_py.study.recovery.comparison import Case, RecoveryComparison, RecoveryRun, phase_bars
 
 S, MS, US = 10**12, 10**9, 10**6
 TIMES_PS = {
@@ -105,13 +105,13 @@ def test_draws_a_picture_of_timelines_for_each_machine_and_size(tmp_path: Path):
 
 def test_a_wait_of_seconds_leaves_room_for_microseconds():
     """Its width does not depend on how long it is beside the rest, and twice as long a one is twice as wide."""
-    bars = PhaseBars(comparison().runs)
+    bars = phase_bars(comparison().runs)
     wait, longer = Phase("detection", 0, 2 * S), Phase("detection", 0, 4 * S)
     repair = Phase("repair", 0, 400 * US)
     assert bars._width_of(repair) == 400 * US
     assert bars._width_of(wait) < bars._width_of(repair)
     assert bars._width_of(longer) == 2 * bars._width_of(wait)
-    to_scale = PhaseBars([run("1", "ulfm", phases=phases({"detection": 500 * US, "repair": 400 * US}))])
+    to_scale = phase_bars([run("1", "ulfm", phases=phases({"detection": 500 * US, "repair": 400 * US}))])
     assert to_scale._width_of(Phase("detection", 0, 500 * US)) == 500 * US
 
 
@@ -135,7 +135,7 @@ def test_a_case_has_a_name_that_files_can_have():
 
 
 def test_the_heading_of_a_failure_stands_right_of_the_axis():
-    figure = PhaseBars([run("1", "ulfm")]).draw()
+    figure = phase_bars([run("1", "ulfm")]).draw()
     figure.draw_without_rendering()
     axes = figure.axes[0]
     heading = next(text for text in axes.texts if "dead" in text.get_text())

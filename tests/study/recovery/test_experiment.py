@@ -9,8 +9,8 @@ import pytest
 from tests.cases import ROOT
 from xsim_py.errors import ConfigError
 from xsim_py.report.phases import Phases
-from xsim_py.report.recovery import Case, RecoveryComparison
-from xsim_py.study.recovery import Experiment, compare_recovery, own_schemes, parse_call, plan_recovery
+from xsim_py.study.recovery.comparison import Case, RecoveryComparison
+from xsim_py.study.recovery.experiment import Experiment, compare_recovery, own_schemes, parse_call, plan_recovery
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 

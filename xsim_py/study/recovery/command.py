@@ -16,7 +16,7 @@ from xsim_py.study.template import Value, text_of
 from xsim_py.units import PS_PER_S, parse_time_ps
 
 if TYPE_CHECKING:
-    from xsim_py.study.recovery import Experiment
+    from xsim_py.study.recovery.experiment import Experiment
 
 OPTIONS: Final = (
     "machine",
@@ -58,7 +58,7 @@ def check(given: Mapping[str, Value]) -> dict[str, Any]:
     Raise ConfigError with a line ``option: problem`` for each problem.
     """
     from xsim_py.config.loader import bundled_apps
-    from xsim_py.study.recovery import LOOP, SCHEMES, Experiment, parse_call, plan_recovery
+    from xsim_py.study.recovery.experiment import LOOP, SCHEMES, Experiment, parse_call, plan_recovery
 
     problems: list[OptionProblem] = []
 
@@ -106,12 +106,11 @@ def do(settings: Mapping[str, Any]) -> Mapping[str, tuple[float | None, ...]]:
 
     Raise XsimError if the program did not finish.
     """
-    from xsim_py.study.recovery import measure_case
+    from xsim_py.study.recovery.experiment import measure_case
 
     run = measure_case(_experiment(settings))
     if run.phases is None or not run.is_good:
-        lost = f", lost: {run.data_lost}" if run.data_lost else ""
-        raise XsimError(f"{run.case}: {run.ended}, exit status {run.exit_status}{lost}\n{run.said}")
+        raise XsimError(f"{run.outcome}\n{run.said}")
     times = run.phases.times_ps()
     waiting_ps = times.get("detection", 0) + times.get("restart delay", 0)
     found: dict[str, float | None] = {
@@ -126,7 +125,7 @@ def do(settings: Mapping[str, Any]) -> Mapping[str, tuple[float | None, ...]]:
 
 
 def _experiment(settings: Mapping[str, Any]) -> Experiment:
-    from xsim_py.study.recovery import Experiment
+    from xsim_py.study.recovery.experiment import Experiment
 
     call = settings["call"]
     return Experiment(

@@ -36,9 +36,9 @@ from xsim_py.mpi.ftco.paper import ALLREDUCE
 from xsim_py.mpi.ftco.shapes import Shapes, ftco_shapes
 from xsim_py.network import make_network
 from xsim_py.report.phases import find_call, find_middle, first_start_ps, measure_job, measure_phases
-from xsim_py.report.recovery import Case, RecoveryComparison, RecoveryRun
 from xsim_py.study.capacity import runs_at_once
-from xsim_py.study.victims import Victim, victims_of
+from xsim_py.study.recovery.comparison import Case, RecoveryComparison, RecoveryRun
+from xsim_py.study.recovery.victims import Victim, victims_of
 from xsim_py.units import PS_PER_S, format_time, ordinal
 from xsim_py.workers import Crash, do_in_workers
 
@@ -64,7 +64,7 @@ _BINARY: Final = {"mpi.ftco.tree": "kary", "mpi.ftco.radix": 2, "mpi.ftco.roots"
 _OPTION: Final = "--recovery"
 _NO_SCHEME: Final = "none"
 _IMPORTS: Final = ("xsim_py.run",)
-_FUNCTION: Final = "xsim_py.study.recovery:do"
+_FUNCTION: Final = "xsim_py.study.recovery.experiment:do"
 
 
 @dataclass(frozen=True, kw_only=True)

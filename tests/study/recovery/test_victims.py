@@ -3,7 +3,7 @@ import re
 import pytest
 
 from xsim_py.mpi.ftco.trees import tree
-from xsim_py.study.victims import CODES, Victim, victims_of
+from xsim_py.study.recovery.victims import CODES, Victim, victims_of
 
 BINARY = tree(64, kind="kary", radix=2)
 

@@ -9,7 +9,7 @@ import pytest
 from tests.cases import ROOT
 from xsim_py.errors import ConfigError, XsimError
 from xsim_py.study import load_study, plan_runs, run_study
-from xsim_py.study.recovery_command import METRICS, check, do
+from xsim_py.study.recovery.command import METRICS, check, do
 
 STUDY: dict[str, Any] = {
     "name": "both",

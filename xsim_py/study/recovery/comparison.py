@@ -8,47 +8,22 @@ scale.
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from xsim_py.atomic_files import atomic_file, atomic_path
 from xsim_py.errors import ConfigError
 from xsim_py.report.chart import Chart, Series
-from xsim_py.report.phases import PHASES, Phase, Phases
-from xsim_py.report.style import INK, Look, add_legend, drawn
+from xsim_py.report.phase_bars import PhaseBar, PhaseBars
+from xsim_py.report.phases import PHASES, Phases
+from xsim_py.report.style import Look
 from xsim_py.report.table import Table
 from xsim_py.units import PS_PER_S, exact_seconds, format_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-PHASE_COLOURS: Final = {
-    "collective": "#0072B2",
-    "communication": "#0072B2",
-    "agreement": "#F0E442",
-    "detection": "#C4C4C4",
-    "resume": "#009E73",
-    "propagation": "#CC79A7",
-    "revoke": "#E69F00",
-    "repair": "#D55E00",
-    "retry": "#56B4E9",
-    "restart delay": "#E4E4E4",
-    "recomputation": "#7A3DB8",
-    "own work": "#F3F3F3",
-}
-"""The colour of each phase."""
-_MAY_BE_LONG: Final = ("detection", "restart delay", "recomputation", "own work")
-_MAY_BE_LONG_IN_JOBS: Final = (*_MAY_BE_LONG, "repair")  # new processes have to start
-_TIMES_LONGER: Final = 20  # than the longest other phase: then one of these is not drawn to scale
-_LONG_SHARE: Final = 0.13  # of the widest bar's other phases, for the shortest phase that is not to scale
-_SCALES: Final = (1, 2, 5)
 
 
 class Case(NamedTuple):
@@ -57,7 +32,7 @@ class Case(NamedTuple):
     machine: str
     ranks: int
     failures: str
-    """Short name; see `xsim_py.study.victims`."""
+    """Short name; see `xsim_py.study.recovery.victims`."""
     scheme: str
 
     def __str__(self) -> str:
@@ -104,6 +79,12 @@ class RecoveryRun(NamedTuple):
         """True if data was lost for good, and the program reported it and finished with status 1."""
         said_so = self.data_lost != "" and self.right is None and bool(self.victims)
         return said_so and self.ended == "finished" and self.exit_status == 1
+
+    @property
+    def outcome(self) -> str:
+        """How the run ended, for messages."""
+        lost = f", lost: {self.data_lost}" if self.data_lost else ""
+        return f"{self.case}: {self.ended}, exit status {self.exit_status}{lost}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content as plain data; times in seconds."""
@@ -226,9 +207,9 @@ class RecoveryComparison:
         facts: Mapping[str, str] | None = None,
         descriptions: Mapping[str, str] | None = None,
     ) -> None:
-        """Write a self-contained HTML report; see `report.page.comparison_pages`."""
-        from xsim_py.report.page.comparison_pages import write_recovery_page
+        """Write a self-contained HTML report; see `page`."""
         from xsim_py.report.page.document import check_page
+        from xsim_py.study.recovery.page import write_recovery_page
 
         check_page(target)
         write_recovery_page(self, target, facts=facts or {}, descriptions=descriptions or {})
@@ -244,7 +225,7 @@ class RecoveryComparison:
             if runs:
                 written.append(Path(folder) / f"timelines-{machine}-{ranks}.png")
                 with atomic_path(written[-1], follow=False) as path:
-                    PhaseBars(runs).draw(path, title=f"{self.title} on {machine}, {ranks:,} ranks".strip(), look=look)
+                    phase_bars(runs).draw(path, title=f"{self.title} on {machine}, {ranks:,} ranks".strip(), look=look)
         charts = [(code, self.chart(code)) for code in dict.fromkeys(run.case.failures for run in self.runs)]
         for code, chart in charts:
             if any(len(line.x) > 1 for line in chart.lines):
@@ -281,6 +262,12 @@ class RecoveryComparison:
             x_scale="log2",
             y_scale="log",
         )
+
+
+def phase_bars(runs: Sequence[RecoveryRun]) -> PhaseBars:
+    """Return the timelines of runs whose phases could be measured."""
+    kept = [(run.case, run.victims, run.phases) for run in runs if run.phases is not None]
+    return PhaseBars([PhaseBar(case.scheme, case.failures, victims, phases) for case, victims, phases in kept])
 
 
 def _active_ps(phases: Phases) -> int:
@@ -326,150 +313,3 @@ def _row(run: RecoveryRun) -> dict[str, Any]:
     row |= {f"{name.replace(' ', '_')}_s": times.get(name) for name in PHASES}
     row |= {"messages": run.messages, "virtual_time_s": run.virtual_time_ps}
     return row | {name: fields[name] for name in ("ended", "exit_status", "right", "data_lost", "digest")}
-
-
-class PhasePiece(NamedTuple):
-    """One phase in a bar."""
-
-    row: int
-    """The number of the bar."""
-    phase: Phase
-    left_ps: float
-    width_ps: float
-    is_long: bool
-    """Whether it is not to scale."""
-
-
-class PhaseBars:
-    """Bars of phases, one below the other, some of them not to scale."""
-
-    def __init__(self, runs: Sequence[RecoveryRun]) -> None:
-        self._bars = [
-            (run, run.phases.summed() if run.phases.whole else run.phases) for run in runs if run.phases is not None
-        ]
-        every = [phase for _, phases in self._bars for phase in phases.phases]
-        whole = any(phases.whole for _, phases in self._bars)
-        self._long_ps = _long_from(every, _MAY_BE_LONG_IN_JOBS if whole else _MAY_BE_LONG)
-        self._shortest_long_ps = min((p.time_ps for p in every if p.time_ps >= self._long_ps), default=1)
-        to_scale = [
-            sum(phase.time_ps for phase in phases.phases if phase.time_ps < self._long_ps) for _, phases in self._bars
-        ]
-        self._long_width = max(*to_scale, 1) * _LONG_SHARE
-        self.width_ps = max(sum(map(self._width_of, phases.phases)) for _, phases in self._bars)
-
-    def pieces(self) -> Iterator[PhasePiece]:
-        """Yield the phases of all bars, with their positions."""
-        for row, (_, phases) in enumerate(self._bars):
-            left = 0.0
-            for phase in phases.phases:
-                width = self._width_of(phase)
-                yield PhasePiece(row, phase, left, width, phase.time_ps >= self._long_ps)
-                left += width
-
-    def _width_of(self, phase: Phase) -> float:
-        """Return the width of a phase in ps; if not to scale, it grows with the logarithm."""
-        if phase.time_ps < self._long_ps:
-            return phase.time_ps
-        ratio = phase.time_ps / self._shortest_long_ps
-        return self._long_width * (ratio if ratio < 2 else 1 + math.log2(ratio))
-
-    def draw(self, target: str | Path | None = None, *, title: str = "", look: Look | None = None) -> Figure:
-        """Return the figure, and write it if there is a target."""
-        codes = {run.case.failures for run, _ in self._bars}
-        height = 1.5 + 0.34 * len(self._bars) + 0.18 * len(codes)
-        return drawn(lambda figure, look: self._compose(figure, look, title), target, look, 10, height, rows=True)
-
-    def _compose(self, figure: Figure, look: Look, title: str) -> None:
-        axes = figure.subplots()
-        names = [run.case.scheme for run, _ in self._bars]
-        room = figure.get_size_inches()[0] - 0.09 * look.scale * max(map(len, names))
-        share = min(0.75 * look.scale / room, 0.4)  # of the axis, for a total after the longest bar
-        letter = look.scale / 15 * self.width_ps / ((1 - share) * room)
-        at, places, before = 0.0, [], None
-        for run, phases in self._bars:
-            at += 1.0 if run.case.failures == before else 1.55
-            before = run.case.failures
-            places.append(at)
-            self._draw_bar(axes, at, phases, look, letter)
-        axes.set_yticks(places, names)
-        for code in dict.fromkeys(run.case.failures for run, _ in self._bars):
-            rows = [place for place, (run, _) in zip(places, self._bars, strict=True) if run.case.failures == code]
-            victims = next(run.victims for run, _ in self._bars if run.case.failures == code)
-            self._name_group(axes, min(rows) - 0.62, code, victims, look)
-        axes.set_ylim(at + 1.0, places[0] - 1.25)
-        right = self.width_ps / (1 - share)
-        axes.set_xlim(0, right)
-        look.describe(axes, title=title)
-        axes.tick_params(length=0)
-        axes.set_xticks([])
-        axes.spines[["top", "right", "bottom"]].set_visible(False)
-        self._draw_scale(axes, at + 0.8, right, look)
-        self._draw_legend(figure, look)
-
-    def _draw_bar(self, axes: Axes, at: float, phases: Phases, look: Look, letter: float) -> None:
-        """Draw the phases of a bar, with times that fit; `letter` is the width of a character."""
-        left = 0.0
-        for phase in phases.phases:
-            width = self._width_of(phase)
-            is_long = phase.time_ps >= self._long_ps
-            axes.barh(
-                at,
-                width,
-                left=left,
-                height=0.74,
-                color=PHASE_COLOURS[phase.name],
-                edgecolor="white",
-                linewidth=0.6,
-                hatch="////" if is_long else None,
-            )
-            figure = format_time(phase.time_ps, digits=3)
-            if is_long or width > letter * (len(figure) + 1):
-                ink = "white" if _is_dark(PHASE_COLOURS[phase.name]) and not is_long else INK
-                backing = {"facecolor": "white", "edgecolor": "none", "pad": 1.2} if is_long else None
-                style: dict[str, Any] = {"ha": "center", "va": "center", "color": ink, "bbox": backing}
-                axes.text(left + width / 2, at, figure, fontsize=7.5 * look.scale, **style)
-            left += width
-        total = format_time(phases.total_ps, digits=7)
-        axes.text(left + 0.01 * self.width_ps, at, total, ha="left", va="center", fontsize=8.5 * look.scale, color=INK)
-
-    def _name_group(self, axes: Axes, at: float, code: str, victims: Sequence[str], look: Look) -> None:
-        if code == "none":
-            label = "no failure"
-        else:
-            label = f"{code}: rank{'s' * (len(victims) > 1)} {', '.join(victims)} dead"
-        style: dict[str, Any] = {"ha": "left", "va": "bottom", "fontsize": look.small, "fontweight": "bold"}
-        axes.annotate(
-            label, (0, at), xytext=(5, 0), textcoords="offset points", color=INK, **style
-        )  # right of the axis
-
-    def _draw_scale(self, axes: Axes, at: float, end: float, look: Look) -> None:
-        """Draw a scale bar with its length."""
-        length_ps = next(
-            factor * 10**power for power in range(15, -1, -1) for factor in (5, 2, 1)
-            if factor * 10**power <= 0.2 * self.width_ps
-        )  # fmt: skip
-        right = 0.98 * end
-        axes.plot([right - length_ps, right], [at, at], color=INK, linewidth=2.4 * look.scale, solid_capstyle="butt")
-        label = format_time(length_ps)
-        if any(phase.time_ps >= self._long_ps for _, phases in self._bars for phase in phases.phases):
-            label += " (hatched: not to scale)"
-        style: dict[str, Any] = {"ha": "right", "va": "center", "fontsize": 8.5 * look.scale, "color": INK}
-        axes.text(right - length_ps - 0.01 * self.width_ps, at, label, **style)
-
-    def _draw_legend(self, figure: Figure, look: Look) -> None:
-        from matplotlib.patches import Patch
-
-        there = {phase.name for _, phases in self._bars for phase in phases.phases}
-        keys = [Patch(facecolor=PHASE_COLOURS[name], label=name) for name in PHASES if name in there]
-        add_legend(figure, keys, replace(look, legend=look.legend or "below"), least=1, long=1.5)
-
-
-def _long_from(phases: Sequence[Phase], may_be_long: Sequence[str]) -> float:
-    """Return the time from which phases that may be long are not drawn to scale."""
-    longest_ps = max((phase.time_ps for phase in phases if phase.name not in may_be_long), default=0)
-    return max(_TIMES_LONGER * longest_ps, 1) if longest_ps else float("inf")
-
-
-def _is_dark(colour: str) -> bool:
-    red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
-    return 299 * red + 587 * green + 114 * blue < 140_000
