@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import os
 import re
+import sys
 import sysconfig
 from typing import TYPE_CHECKING, Final
 
@@ -48,6 +49,14 @@ def of_package(file: str) -> bool:
 def of_program(file: str) -> bool:
     """Return True if a file belongs to the program: neither the simulator's nor installed."""
     return not (file.startswith(PACKAGE) or is_installed(file))
+
+
+def outside_frame() -> FrameType:
+    """Return the innermost frame outside the simulator."""
+    frame = sys._getframe()
+    while frame.f_code.co_filename.startswith(PACKAGE) and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
 
 
 def program_frame(frame: FrameType) -> FrameType:

@@ -123,7 +123,6 @@ class BoundCall:
         self.code: CodeType = _NOWHERE
         self.at = 0
 
-
     def abandon(self) -> None:
         """Drop what keeps objects of the program alive, since the call never ends."""
         self.frame = self.arguments = None

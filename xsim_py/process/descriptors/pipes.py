@@ -12,11 +12,11 @@ from __future__ import annotations
 import os
 import select
 import stat
-import sys
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from xsim_py.code_origin import outside_frame
 from xsim_py.process.output.standard_descriptors import virtual_descriptors
 
 from . import child_processes, sockets, waits
@@ -49,7 +49,7 @@ class End:
 
 def note_made(*numbers: int) -> None:
     """Register a pipe, socket pair or similar created by a rank; not those of real threads."""
-    name = str(sys._getframe(2).f_globals.get("__name__"))
+    name = str(outside_frame().f_globals.get("__name__"))
     if name == _OURS or not name.startswith(_REALLY_WAITED_FOR):
         for number in numbers:
             note(number, served=name == _OURS).is_of_child = name == "subprocess"

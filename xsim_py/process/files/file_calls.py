@@ -54,7 +54,7 @@ def _place(path: Any) -> str | None:
     if not text.startswith("/"):
         text = os.path.join(_getcwd(), text)
     # The frames last: walking through them takes far longer than comparing a path.
-    if not storage.serves(text) or _is_import_machinery(sys._getframe(2)):
+    if not storage.serves(text) or _is_import_machinery(sys._getframe()):
         return None
     return text
 

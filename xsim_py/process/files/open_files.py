@@ -122,7 +122,7 @@ class StorageFile(io.RawIOBase):
             return False
         if _open_files(self._rank).ending:
             return True
-        caller = sys._getframe(2)
+        caller = sys._getframe()
         while caller.f_code.co_filename in _FILE_CODE and caller.f_back is not None:
             caller = caller.f_back
         return not caller.f_code.co_filename.startswith(PACKAGE)

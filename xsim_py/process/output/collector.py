@@ -10,7 +10,6 @@ import errno
 import hashlib
 import io
 import os
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -19,6 +18,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
 
 from xsim_py import vitals
+from xsim_py.code_origin import outside_frame
 from xsim_py.process.ranks import current
 from xsim_py.units import format_time, spans
 
@@ -524,7 +524,7 @@ class RankInput(io.TextIOBase):
 
 def _called_by_debugger() -> bool:
     """Return True if a debugger reads, which may run in any rank; a program reads input in rank 0 only."""
-    frame: FrameType | None = sys._getframe(2)
+    frame: FrameType | None = outside_frame()
     for _ in range(_DEBUGGER_DEPTH):
         if frame is None:
             return False

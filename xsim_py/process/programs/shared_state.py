@@ -390,7 +390,7 @@ class _Sharing:
         fiber = current.here()
         if fiber is None or isinstance(value, ModuleType) or name.startswith("__"):
             return
-        place = self._place(sys._getframe(2))
+        place = self._place(sys._getframe())
         if place:
             self._restore(module, name, before)
             known = self._writes.setdefault(f"{module.__name__}.{name}", _Write(place, _comparable(before)))

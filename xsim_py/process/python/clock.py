@@ -16,14 +16,14 @@ and no other rank runs meanwhile.
 
 from __future__ import annotations
 
-import sys
 import sysconfig
 import time
 from collections.abc import Callable
 from functools import cache
-from types import CodeType, FrameType
+from types import CodeType
 from typing import Any
 
+from xsim_py.code_origin import outside_frame
 from xsim_py.process.ranks import current
 from xsim_py.process.ranks.fiber import Fiber
 from xsim_py.process.ranks.meter import metered
@@ -79,7 +79,7 @@ def read_ps() -> int:
 
 def _tick(fiber: Fiber, reads: Reads) -> None:
     """Advance the clock by the time of a reading."""
-    frame = _reader()
+    frame = outside_frame()
     is_shared = frame.f_code.co_filename.startswith(_installed()) and not fiber.rank.owns(frame.f_globals)
     if is_shared and reads.count <= _PATIENT_READS_OF_SHARED:
         return
@@ -98,14 +98,6 @@ def _tick(fiber: Fiber, reads: Reads) -> None:
     fiber.clock_ps += tick_ps
     if not is_shared and (tick_ps > _TICK_PS or reads.count % _TICKS_AT_ONCE == 0):
         fiber.sync()
-
-
-def _reader() -> FrameType:
-    """Return the frame that reads a clock: the innermost one outside the simulator."""
-    frame = sys._getframe(3)
-    while str(frame.f_globals.get("__name__")).startswith("xsim_py.") and frame.f_back is not None:
-        frame = frame.f_back
-    return frame
 
 
 @cache

@@ -149,8 +149,8 @@ class _CountingAllocator:
         fiber = current.here()
         if fiber is None:
             return None
-        frame: FrameType | None = _frame(3)
-        while frame is not None and frame.f_code.co_filename.startswith(self._numpy):
+        frame: FrameType | None = _frame()
+        while frame is not None and frame.f_code.co_filename.startswith((__file__, self._numpy)):
             frame = frame.f_back
         file = "" if frame is None else frame.f_code.co_filename
         if (file.startswith(PACKAGE) and file != _UNPICKLING) or is_for_all():

@@ -116,7 +116,7 @@ def _ask(rank: Rank, warning: warnings.WarningMessage, file: str, line: int, nam
 
 def _caller(warning: warnings.WarningMessage) -> FrameType | None:
     """Return the frame that a warning is about."""
-    frame: FrameType | None = sys._getframe(2)
+    frame: FrameType | None = sys._getframe()
     while frame is not None and (frame.f_lineno != warning.lineno or frame.f_code.co_filename != warning.filename):
         frame = frame.f_back
     return frame

@@ -61,7 +61,7 @@ _of_modules: dict[tuple[str, str], Any] = {}
 
 def _of_module(kind: str, make: Callable[[int], Any], size: int) -> Any:
     """Return the generator of the shared module being imported, with a seed of `size` bytes."""
-    frame: FrameType | None = sys._getframe(2)
+    frame: FrameType | None = sys._getframe()
     while frame is not None and frame.f_code.co_name != "<module>":
         frame = frame.f_back
     name = "" if frame is None else str(frame.f_globals.get("__name__"))
