@@ -53,7 +53,8 @@ ROWS = {
         "none; everything if the master fails",
     ),
     "falanx": Row(
-        "A resource manager reassigns the tasks of failed workers and starts new workers; data are replicated.",
+        "A resource manager reassigns the tasks of failed workers and forms new workers from survivors; data are"
+        " replicated.",
         "none, unless all copies of an item are lost; everything if the master fails",
     ),
     "propagate": Row(
@@ -88,8 +89,8 @@ ROWS = {
         "none, unless a process and the next process of its window fail together",
     ),
     "sparse_grid": Row(
-        "Lost sparse grids are copied from replicas (`rc`), omitted by an alternative combination (`ac`), or read"
-        " from disk (`cr`).",
+        "Lost sparse grids are copied from replicas (`rc`), omitted by alternate combination (`ac`), or recomputed"
+        " from a checkpoint on disk (`cr`).",
         "`rc`, `cr`: none; `ac`: accuracy",
     ),
     "lattice_boltzmann": Row(
