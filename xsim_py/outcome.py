@@ -373,12 +373,12 @@ def _fault_tables(attempts: Sequence[Attempt]) -> Iterator[Table]:
     """Yield the table of each kind of faults besides failures that have occurred."""
     for name in attempts[-1].parts[0].faults:
         rows = [
-            (start, each.rank, each.time_ps, *each.cells)
+            (start, fault.rank, time_ps, *cells)
             for start, attempt in enumerate(attempts)
-            for each in sorted(_flat(part.faults.get(name, ()) for part in attempt.parts), key=itemgetter(0, 1))
+            for time_ps, fault, cells in _flat(part.faults.get(name, ()) for part in attempt.parts)
         ]
         if rows:
-            yield table_of_rows(name, rows)
+            yield table_of_rows(name, sorted(rows, key=itemgetter(0, 2, 1)))
 
 
 def _storage_table(parts: Sequence[ShardResult]) -> list[Table]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from itertools import chain, groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from xsim_py import __version__
@@ -40,7 +41,7 @@ def add_failures_parser(commands: Any) -> None:
 
 def show_failures(args: Namespace) -> int:
     """Run the command and return the exit status."""
-    from xsim_py.config import FAULTS, config_hash, load_machine
+    from xsim_py.config import config_hash, load_machine
     from xsim_py.failure import FailureModel
     from xsim_py.machine import Machine
     from xsim_py.mpi.failures.settings import detector_settings
@@ -62,9 +63,10 @@ def show_failures(args: Namespace) -> int:
     detector_settings(spec, make_network(spec, places=machine))
     schedule = model.schedule()
     timed = [failure for failure in schedule.timed if args.until is None or failure.time_ps <= args.until]
-    faults = {name: [fault for _, fault in schedule.faults.get(name, ())] for name in FAULTS}
-    if args.until is not None:
-        faults = {name: [fault for fault in each if fault.at_ps <= args.until] for name, each in faults.items()}
+    faults = {
+        name: [fault for fault in every if args.until is None or fault.at_ps <= args.until]
+        for name, every in schedule.faults.items()
+    }
     provenance = {
         "version": __version__,
         "seed": args.seed,
@@ -81,7 +83,7 @@ def show_failures(args: Namespace) -> int:
     if args.json is not None:
         from xsim_py.report.result import failure_entry
 
-        failures = [failure_entry(rank, died_ps, cause) for rank, died_ps, cause in timed]
+        failures = [failure_entry(*failure) for failure in timed]
         plain = provenance | {"failures": failures, "call_sites": _sites_as_json(schedule.sites)}
         plain |= {name: [_plain_fault(fault) for fault in each] for name, each in faults.items()}
         write_text(args.json, json.dumps(plain, indent=2) + "\n")
@@ -92,9 +94,10 @@ def _table(timed: Sequence[Failure], sites: Sequence[CallSite], faults: Sequence
     """Return a line per set of ranks failing for one cause at one time, and per other fault."""
     from xsim_py.report import Table
 
+    timed = sorted(timed, key=attrgetter("time_ps", "cause", "rank"))
     rows = [
         (format_time(died_ps, digits=7), spans((failure.rank for failure in together), most=None), cause)
-        for (died_ps, cause), together in groupby(sorted(timed, key=_by_cause), key=lambda f: (f.time_ps, f.cause))
+        for (died_ps, cause), together in groupby(timed, key=attrgetter("time_ps", "cause"))
     ]
     rows += [("at a call", str(site.rank), site.cause) for site in sites]
     rows += [(format_time(fault.at_ps, digits=7), str(fault.rank), str(fault)) for fault in faults]
@@ -102,10 +105,6 @@ def _table(timed: Sequence[Failure], sites: Sequence[CallSite], faults: Sequence
         return "no failures"
     when, who, why = zip(*rows, strict=True)
     return Table("failures", {"time": when, "ranks": who, "cause": why}).to_text(max_rows=_SHOWN_ROWS)
-
-
-def _by_cause(failure: Failure) -> tuple[int, str, int]:
-    return failure.time_ps, failure.cause, failure.rank
 
 
 def _sites_as_json(sites: Sequence[CallSite]) -> list[dict[str, Any]]:
@@ -123,13 +122,13 @@ def _sites_as_json(sites: Sequence[CallSite]) -> list[dict[str, Any]]:
 
 def _plain_fault(fault: Fault) -> dict[str, Any]:
     """Return a fault's values by their keys; a time in seconds, ``at`` as ``time_s``."""
-    from xsim_py.config.value_kinds import options
+    from xsim_py.config.value_kinds import TIME, options
 
     plain: dict[str, Any] = {}
     for key in options(type(fault)):
         value, name = getattr(fault, key.name), "time" if key.key == "at" else key.key
-        is_time = key.name.endswith("_ps")
-        plain |= {f"{name}_s": value / PS_PER_S, f"{name}_exact_s": exact_seconds(value)} if is_time else {name: value}
+        exact = {f"{name}_s": value / PS_PER_S, f"{name}_exact_s": exact_seconds(value)} if key.kind is TIME else None
+        plain |= exact or {name: value}
     return plain
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from xsim_py.config import value_kinds as kinds
 from xsim_py.config.algorithms import ALGORITHMS, FTCO, FTCO_OPERATIONS
@@ -403,11 +403,6 @@ class DrawSpec:
 class FaultList(ListOf):
     """A list of the faults of one kind."""
 
-    items: Section
-
-
-Faults: TypeAlias = tuple[Any, ...] | None
-
 
 def faults(of: str, help: str, example: str) -> Any:
     """Return the field of a kind of faults, whose class is imported on first use."""
@@ -446,19 +441,19 @@ class FailuresSpec:
         shown="none",
     )
     # The kinds of faults besides failures of processes: each is one field, and one class (see `failure.fault`).
-    flips: Faults = faults(
+    flips: tuple[Any, ...] | None = faults(
         "xsim_py.failure.flips:Flip",
         "Soft errors: bit flips in messages and arrays.",
         "[{rank: 3, at: 1.2ms, target: message, bit: 17}]",
     )
-    hangs: Faults = faults(
+    hangs: tuple[Any, ...] | None = faults(
         "xsim_py.failure.hangs:Hang",
         "Transient failures: processes that hang for some time.",
         "[{rank: 3, at: 1.2ms, for: 500us}]",
     )
 
 
-FAULTS: Final[dict[str, Section]] = {
+FAULTS: Final[dict[str, Any]] = {
     key.name: key.kind.items for key in options(FailuresSpec) if isinstance(key.kind, FaultList)
 }
 """The section of an entry, for each kind of faults, by the name of the list in ``failures``."""

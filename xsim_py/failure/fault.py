@@ -40,6 +40,8 @@ class Fault:
 
     rank: int = option(integer(0, 2**31 - 1), "Rank of the process.", default=0, required=True)
     at_ps: int = option(TIME, "Virtual time of the start, by that rank's own clock.", default=0, required=True)
+    number: int = 0
+    """Its index among all faults of its kind as written, which may name a stream of random draws."""
 
     def __str__(self) -> str:
         """Return it in the form of a statement."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
+from operator import attrgetter
 from typing import Final
 
 from xsim_py.config import DrawSpec, MachineSpec
 from xsim_py.config.entries import Problem, raise_all
 from xsim_py.failure.components import Components
 from xsim_py.failure.draws import Renewals
-from xsim_py.failure.fault import Fault, fault_kinds
 from xsim_py.failure.schedule import INJECTED, CallSite, Failure, Schedule
 from xsim_py.failure.sources import impossible_failures, read_failures
 from xsim_py.failure.statements import Timed
@@ -60,12 +61,12 @@ class FailureModel:
         # The ranks that fail some time into one of their calls.
         self.failing_inside_calls = frozenset(site.rank for site in self._sites if site.into_ps is not None)
         self._events = sorted(event for _, event in sources.events)
-        self._faults = sources.faults
-        # The faults of each kind in this run, as in a `Schedule`.
-        self.faults: dict[str, tuple[tuple[int, Fault], ...]] = {}
-        for name, kind in fault_kinds().items():
-            if numbered := list(enumerate(fault for _, fault in sources.faults[kind])):
-                self.faults[name] = tuple(sorted(numbered, key=lambda entry: (entry[1].at_ps, entry[1].rank)))
+        self._faults = [entry for entries in sources.faults.values() for entry in entries]
+        # Those of each kind in this run, as in a `Schedule`.
+        self.faults = {
+            name: sorted((fault for _, fault in entries), key=attrgetter("at_ps", "rank"))
+            for name, entries in sources.faults.items()
+        }
         self._renewals = list(self._make_renewals([draw for _, draw in sources.draws], seed))
 
     def _make_renewals(self, draws: Sequence[DrawSpec], seed: int) -> Iterator[Renewals]:
@@ -82,21 +83,17 @@ class FailureModel:
 
     def check_for_ftco(self) -> None:
         """Raise an error for faults that a run with collectives by FTCO cannot have."""
-        refused = [(place, kind) for kind, faults in self._faults.items() if kind.not_with_ftco for place, _ in faults]
-        raise_all([Problem(place, "", kind.not_with_ftco) for place, kind in refused])
-
-    def _every_fault(self) -> list[Fault]:
-        return [fault for faults in self.faults.values() for _, fault in faults]
+        raise_all([Problem(place, "", why) for place, fault in self._faults if (why := fault.not_with_ftco)])
 
     def never_came(self, occurred: Collection[str], begin_ps: int) -> list[str]:
         """Return, as written, the faults after a time that have not occurred."""
         past = {*occurred, *self.past_at(begin_ps)}
-        return [text for each in self._every_fault() if (text := str(each)) not in past]
+        return [text for each in chain(*self.faults.values()) if (text := str(each)) not in past]
 
     def past_at(self, begin_ps: int) -> list[str]:
         """Return, as written, the failures and other faults up to the time at which a job resumes."""
         every = [(each.time_ps, str(each)) for each in self._timed]
-        every += [(each.at_ps, str(each)) for each in self._every_fault()]
+        every += [(each.at_ps, str(each)) for each in chain(*self.faults.values())]
         return [text for time_ps, text in every if 0 < begin_ps >= time_ps]
 
     @property
@@ -132,10 +129,7 @@ class FailureModel:
         sites = tuple(site for site in self._sites if site not in struck)
         written = {f"{INJECTED}{what}": str(what) for what in self._timed}
         injected = {(rank, cause): written[cause] for rank, _, cause in timed if cause in written}
-        faults = {
-            name: [(number, fault) for number, fault in entries if fault.at_ps > after_ps]
-            for name, entries in self.faults.items()
-        }
+        faults = {name: [each for each in every if each.at_ps > after_ps] for name, every in self.faults.items()}
         written_sites = {(site.rank, site.cause): str(site) for site in sites}
         return Schedule(timed, sites, injected | written_sites, faults)
 

@@ -61,5 +61,5 @@ class Schedule(NamedTuple):
     sites: tuple[CallSite, ...]
     written: Mapping[tuple[int, str], str]
     """The statements of explicit failures, by rank and cause of the failure."""
-    faults: Mapping[str, Sequence[tuple[int, Fault]]]
-    """Other faults by kind, in the order of time and rank, each with its index among those of its kind as written."""
+    faults: Mapping[str, Sequence[Fault]]
+    """Other faults by kind (all kinds), in the order of time and rank."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -27,7 +28,7 @@ class FailureSources(NamedTuple):
     explicit: list[tuple[Location, Timed | CallSite]]
     events: list[tuple[Location, Event]]
     draws: list[tuple[Location, DrawSpec]]
-    faults: dict[type[Fault], list[tuple[Location, Fault]]]
+    faults: dict[str, list[tuple[Location, Fault]]]
     problems: list[Problem]
 
     def add_trace(self, file: Path) -> None:
@@ -50,7 +51,8 @@ class FailureSources(NamedTuple):
         if problem := fault.problem():
             self._refuse(place, path, *problem)
         else:
-            self.faults[type(fault)].append((place, fault))
+            listed = next(self.faults[name] for name, kind in fault_kinds().items() if isinstance(fault, kind))
+            listed.append((place, replace(fault, number=len(listed))))
 
     def _refuse(self, place: Location, path: str, key: str, message: str) -> None:
         self.problems.append(Problem(place, f"{path}.{key}" if path else key, message))
@@ -76,8 +78,7 @@ def read_failures(spec: MachineSpec, extra: Sequence[str], known_calls: Collecti
     `known_calls` are the valid names of calls, including the name for any call; None: all names are valid.
     """
     failures = spec.failures
-    faults: dict[type[Fault], list[tuple[Location, Fault]]] = {kind: [] for kind in fault_kinds().values()}
-    sources = FailureSources(levels(failures.components), [], [], [], faults, [])
+    sources = FailureSources(levels(failures.components), [], [], [], {name: [] for name in FAULTS}, [])
     for index, message in component_problems(failures.components):
         path = f"failures.components[{index}]"
         sources.problems.append(spec.problem(path, message))
@@ -113,8 +114,8 @@ def impossible_failures(sources: FailureSources, components: Components) -> Iter
     for place, draw in sources.draws:
         if too_many := components.too_many(draw.per):
             yield Problem(place, "", too_many)
-    for kind, faults in sources.faults.items():
-        yield from (Problem(place, "", text) for place, text in kind.contradictions(faults))
+    for name, faults in sources.faults.items():
+        yield from (Problem(place, "", text) for place, text in fault_kinds()[name].contradictions(faults))
     missing = list(islice(_missing_components(sources, components), _MAX_SHOWN))
     yield from missing or _repeated_failures(sources.explicit, components)
 

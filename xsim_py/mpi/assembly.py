@@ -109,12 +109,11 @@ def _fabric_class(traced: bool, schedule: MatchSchedule | None) -> Callable[...,
 
 def _carriers(network: Any, noise: NoiseModel | None, failures: FailureModel | None) -> Iterator[Carrier]:
     """Yield the carriers of a run, in the order in which messages pass them; most runs have none."""
-    if failures is not None and failures.faults:
-        from pkgutil import resolve_name
+    for name, faults in failures.faults.items() if failures is not None else ():
+        if faults:
+            from pkgutil import resolve_name  # most runs have no faults
 
-        from xsim_py.failure import fault_kinds
-
-        yield from (resolve_name(fault_kinds()[name].carrier)(name) for name in failures.faults)
+            yield resolve_name(faults[0].carrier)(name)
     if noise is not None:
         from .transport.noisy import Jitter
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from xsim_py.schedules import MadeChoice
     from xsim_py.trace import Recorder
 
-    from .transport.fabric import Fabric, Occurrence
+    from .transport.fabric import Fabric
 
 _MOST_LEFTOVERS = 1000
 _ACTS = re.compile(r"\.(?!Get_|Is_)([A-Z]|i?[bs]?send\b)")
@@ -154,14 +154,14 @@ class ShardResult:
     polls: bool = False
     computed: Computed | None = None
     called: dict[str, str] = field(default_factory=dict)
-    faults: dict[str, list[Occurrence]] = field(default_factory=dict)
+    faults: dict[str, list[tuple[int, Any, tuple[Any, ...]]]] = field(default_factory=dict)
     clock_waits: list[tuple[str, int, int]] = field(default_factory=list)
     unchanged_blocks: UnchangedBlocks | None = None
 
     @property
     def occurred(self) -> set[str]:
         """The faults that have occurred, as specified."""
-        return {each.cause for occurrences in self.faults.values() for each in occurrences}
+        return {str(fault) for occurred in self.faults.values() for _, fault, _ in occurred}
 
 
 _FILLED = {each.name: each.metadata["filled"] for each in fields(ShardResult) if "filled" in each.metadata}

@@ -47,8 +47,7 @@ def test_who_has_no_such_bit_is_passed_over() -> None:
     small, large = np.zeros(1, np.uint8), np.zeros(4, np.uint8)
     rank = rank_with(small=small, large=large)
     found = flip_exposed(rank, None, 20, Random(0))
-    assert found is not None
-    assert found.array == "large"
+    assert found == ("large", 20, 4)
     assert large.tolist() == [0, 0, 16, 0]
     assert flip_exposed(rank, "small", 8, Random(0)) is None
     assert flip_exposed(rank, "other", None, Random(0)) is None

@@ -16,24 +16,16 @@ A message is one `Message`, one entry in the event queue, and one switch of gree
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
 from xsim_py.mpi.constants import ANY_TAG
 from xsim_py.process.ranks.dead_objects import keep
+from xsim_py.process.ranks.fiber import stop_at
 
 from .call_order import CallOrder
 from .mailbox import ClosedMailbox, Mailbox
-from .message import (
-    CONTROL,
-    EAGER,
-    RENDEZVOUS,
-    SYNCHRONOUS,
-    Message,
-    Operation,
-    Receive,
-    Send,
-)
+from .message import CONTROL, EAGER, RENDEZVOUS, SYNCHRONOUS, Message, Operation, Receive, Send
 from .tally import Tally
 
 if TYPE_CHECKING:
@@ -105,40 +97,31 @@ class Carrier:
         return False
 
 
-class Occurrence(NamedTuple):
-    """A fault that has occurred."""
-
-    time_ps: int
-    rank: int
-    cells: tuple[Any, ...]
-    """Its values in the further columns of its kind (`Fault.columns`)."""
-    cause: str
-    """The fault, as specified."""
-
-
 class FaultCarrier(Carrier):
     """Simulates all faults of one kind; a rank that has some takes part in collectives message by message."""
 
     def __init__(self, name: str) -> None:
         self.name = name  # of the kind
-        self.occurred: list[Occurrence] = []
+        self.pending: dict[int, list[Any]] = {}  # by rank
+        self.occurred: list[tuple[int, Any, tuple[Any, ...]]] = []  # see `ShardResult.faults`
 
-    def schedule(self, faults: Sequence[tuple[int, Any]]) -> None:
+    def schedule(self, faults: Sequence[Any]) -> None:
         """Schedule the faults of one start of the job in all shards; called before any rank runs."""
         fabric = self.fabric
-        for number, fault in faults:
+        for fault in faults:
             if fabric.instances is not None:
                 fabric.instances.deaths.pop(fault.rank, None)
             if fabric.shard.local(fault.rank):
-                self.install(fabric.shard.rank(fault.rank), fault, number)
+                self.install(fabric.shard.rank(fault.rank), fault)
 
-    def install(self, rank: Rank, fault: Any, number: int) -> None:
-        """Schedule a fault of a rank of this shard; the number is its index among those of its kind."""
-        raise NotImplementedError
+    def install(self, rank: Rank, fault: Any) -> None:
+        """Let a fault of a rank of this shard wait for the rank's messages."""
+        stop_at(rank, None)
+        self.pending.setdefault(rank.number, []).append(fault)
 
     def note(self, fault: Any, time_ps: int, *cells: Any) -> None:
-        """Record that a fault has occurred."""
-        self.occurred.append(Occurrence(time_ps, fault.rank, cells, str(fault)))
+        """Record that a fault has occurred; `cells` are its values in the further columns of its table."""
+        self.occurred.append((time_ps, fault, cells))
 
 
 class Fabric(HotFabric):

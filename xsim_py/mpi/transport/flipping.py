@@ -7,7 +7,6 @@ control messages of the library, the envelope of a rendezvous, or one-sided data
 from __future__ import annotations
 
 from functools import partial
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.ranks.exposed import flip_exposed
@@ -18,6 +17,7 @@ from .fabric import FaultCarrier
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from random import Random
 
     from xsim_py.failure.flips import Flip
     from xsim_py.process.ranks.rank import Rank
@@ -28,50 +28,47 @@ if TYPE_CHECKING:
 class BitFlips(FaultCarrier):
     """Flips bits of messages, and of the arrays of ranks."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self._pending: dict[int, list[tuple[Flip, Random]]] = {}
-
-    def schedule(self, faults: Sequence[tuple[int, Flip]]) -> None:
+    def schedule(self, faults: Sequence[Flip]) -> None:
         """Schedule the flips of one start of the job in all shards."""
-        self.fabric.alike &= all(flip.target == "array" for _, flip in faults)
+        self.fabric.alike &= all(flip.target == "array" for flip in faults)
         super().schedule(faults)
 
-    def install(self, rank: Rank, flip: Flip, number: int) -> None:
+    def install(self, rank: Rank, fault: Flip) -> None:
         """Wait for the next message of a rank, or stop the rank at the time of the flip."""
-        chance = stream(self.fabric.settings.seed, "flip", number)
-        if flip.target == "array":
-            stop_at(rank, flip.at_ps)
-            self.fabric.kernel.post(flip.at_ps, flip.rank, partial(self._flip_array, rank, flip), chance)
+        if fault.target == "message":
+            super().install(rank, fault)
         else:
-            stop_at(rank, None)
-            self._pending.setdefault(flip.rank, []).append((flip, chance))
+            stop_at(rank, fault.at_ps)
+            self.fabric.kernel.post(fault.at_ps, fault.rank, partial(self._flip_array, rank), fault)
+
+    def _chance(self, flip: Flip) -> Random:
+        return stream(self.fabric.settings.seed, "flip", flip.number)
 
     def launch(
         self, rank: Rank, message: Message, start_ps: int, wire_ps: int, latency_ps: int
     ) -> tuple[int, int, int]:
         """Flip a bit of a message's data for each pending flip."""
-        awaited = self._pending.get(rank.number)
+        awaited = self.pending.get(rank.number)
         if awaited and message.data:
-            for entry in [entry for entry in awaited if entry[0].at_ps <= start_ps]:
-                flip, chance = entry
+            for flip in [flip for flip in awaited if flip.at_ps <= start_ps]:
                 size_bits = 8 * len(message.data)
-                bit = chance.randrange(size_bits) if flip.bit is None else flip.bit
+                bit = self._chance(flip).randrange(size_bits) if flip.bit is None else flip.bit
                 if bit < size_bits:
-                    awaited.remove(entry)
+                    awaited.remove(flip)
                     data = bytearray(message.data)
                     data[bit // 8] ^= 1 << bit % 8
                     message.data = bytes(data)
                     self._note(flip, start_ps, bit, len(data), message.to, None)
         return start_ps, wire_ps, latency_ps
 
-    def _flip_array(self, rank: Rank, flip: Flip, chance: Random) -> None:
+    def _flip_array(self, rank: Rank, flip: Flip) -> None:
         """Flip a bit of an array when the rank's clock has reached that time, in any state of the rank."""
         continue_after_stop(rank)
         if rank.exit_status is None:
-            found = flip_exposed(rank, flip.array, flip.bit, chance)
+            found = flip_exposed(rank, flip.array, flip.bit, self._chance(flip))
             if found is not None:
-                self._note(flip, flip.at_ps, found.bit, found.size_bytes, None, found.array)
+                array, bit, size_bytes = found
+                self._note(flip, flip.at_ps, bit, size_bytes, None, array)
 
     def _note(self, flip: Flip, time_ps: int, bit: int, *cells: Any) -> None:
         self.note(flip, time_ps, bit, *cells, str(flip))

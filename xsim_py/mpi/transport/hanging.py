@@ -42,10 +42,10 @@ class Hangs(FaultCarrier):
         self._deliver, fabric.deliver = fabric.deliver, self.deliver
         self._control_ready, fabric.control_ready = fabric.control_ready, self.control_ready
 
-    def install(self, rank: Rank, hang: Hang, number: int) -> None:
+    def install(self, rank: Rank, fault: Hang) -> None:
         """Stop a rank when it hangs."""
-        stop_at(rank, hang.at_ps, hangs=True)
-        self.fabric.kernel.post(hang.at_ps, rank.number, partial(self._hang, rank), hang)
+        stop_at(rank, fault.at_ps, hangs=True)
+        self.fabric.kernel.post(fault.at_ps, rank.number, partial(self._hang, rank), fault)
 
     def _hang(self, rank: Rank, what: Hang) -> None:
         """Begin the hang of a rank; an event handler."""
@@ -55,8 +55,7 @@ class Hangs(FaultCarrier):
         hang(rank, what.for_ps)
         until_ps = what.at_ps + what.for_ps
         self.fabric.shard.processor().pause(rank, what.at_ps, until_ps)
-        description = f"injected: {what}"
-        cause = f"{description}; longer than the detection timeout, killed when it continued"
+        cause = f"injected: {what}; longer than the detection timeout, killed when it continued"
         dead = self.fabric.on_silence(rank, until_ps, cause)
         if dead:
             self._given_up.add(rank.number)
@@ -65,7 +64,7 @@ class Hangs(FaultCarrier):
             self._until_ps[rank.number] = until_ps
             self._for_ps[rank.number] = what.for_ps
             if self.fabric.trace is not None:
-                self.fabric.trace.mark(rank.number, what.at_ps, "hangs", description)
+                self.fabric.trace.mark(rank.number, what.at_ps, "hangs", f"injected: {what}")
         self.note(what, what.at_ps, until_ps, dead)
 
     def _defer(self, number: int, handler: Callable[[Any], object], argument: Any) -> bool:

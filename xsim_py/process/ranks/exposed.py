@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from . import current
 from .meter import metered
@@ -12,14 +12,6 @@ if TYPE_CHECKING:
     from .rank import Rank
 
 _EXPOSED = "exposed arrays"
-
-
-class FlippedBit(NamedTuple):
-    """A flipped bit of an array."""
-
-    array: str
-    bit: int
-    size_bytes: int
 
 
 def expose(name: str, array: Any) -> None:
@@ -57,8 +49,8 @@ def _expose(name: str, array: Any) -> None:
     current.running().rank.private(_EXPOSED, dict)[name] = array
 
 
-def flip_exposed(rank: Rank, name: str | None, bit: int | None, chance: Random) -> FlippedBit | None:
-    """Flip a bit of an exposed array of a rank; return None if no array has such a bit.
+def flip_exposed(rank: Rank, name: str | None, bit: int | None, chance: Random) -> tuple[str, int, int] | None:
+    """Flip a bit of an exposed array of a rank; return the array, the bit and the size; None if no array has the bit.
 
     A `bit` is bit ``bit % 8`` of byte ``bit // 8``, elements in C order. If `name` is None, one of the arrays that have
     the bit is drawn; if `bit` is None, it is drawn, too.
@@ -74,7 +66,7 @@ def flip_exposed(rank: Rank, name: str | None, bit: int | None, chance: Random) 
     if bit is None:
         bit = chance.randrange(8 * array.nbytes)
     _change(array, bit)
-    return FlippedBit(str(name), bit, array.nbytes)
+    return str(name), bit, array.nbytes
 
 
 def _change(array: Any, bit: int) -> None:
