@@ -110,7 +110,7 @@ class Unfinished:
         self._stack.enter_context(tidy_when_terminated())
         return self
 
-    def __exit__(self, *raised: Any) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._stack.close()
 
     def name(self, target: str, *, folder: str | None = None) -> str:

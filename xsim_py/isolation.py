@@ -72,7 +72,7 @@ def processes_for(first: Sequence[range], *, later: bool) -> tuple[Processes, li
 
 
 @contextmanager
-def isolated(run: Any, joins: Joining | None) -> Iterator[Isolation]:
+def isolated(run: object, joins: Joining | None) -> Iterator[Isolation]:
     """Manage the processes of a run until the context ends, or run as one, which then exits."""
     if joins is not None:
         yield Isolation(run, joins.folder, joins)

@@ -95,7 +95,7 @@ def create_group(comm: Any, group: Any, tag: int = 0) -> Any:
     return _face(comm, create_among_survivors(state, comm._members(group), tag, "legio.create_group"), state)
 
 
-def create_from_group(group: Any, stringtag: str = "org.mpi4py") -> Any:
+def create_from_group(group: object, stringtag: str = "org.mpi4py") -> Any:
     """Create a communicator of the surviving members of a group, without a parent communicator.
 
     Parameters
@@ -126,7 +126,7 @@ def create_from_group(group: Any, stringtag: str = "org.mpi4py") -> Any:
     return _face(COMM_WORLD, create_from_survivors(state, members, stringtag, "legio.create_from_group"))
 
 
-def shrink_group(comm: Any, group: Any) -> Any:
+def shrink_group(comm: object, group: object) -> Any:
     """Create a communicator of a group's survivors: ``comm.Shrink()`` without the other ranks.
 
     Parameters
@@ -154,7 +154,7 @@ def shrink_group(comm: Any, group: Any) -> Any:
     return _face(comm, shrink_to_survivors(state, members, "legio.shrink_group"), state)
 
 
-def agree_group(comm: Any, group: Any, flag: int, *, op: Any = None) -> int:
+def agree_group(comm: object, group: object, flag: int, *, op: object = None) -> int:
     """Combine the flags of a group's survivors: ``comm.Agree(flag)`` without the other ranks.
 
     Unlike ``Agree``, it raises no error for failed members; use `alive` to detect them.
@@ -212,7 +212,7 @@ def _taking_part(comm: Any, group: Any, name: str) -> tuple[Any, Any]:
     return state, _members(state, group)
 
 
-def _checked(comm: Any, group: Any, name: str) -> Any:
+def _checked(comm: Any, group: object, name: str) -> Any:
     """Return the communicator of a handle; raise TypeError for arguments of other types."""
     _check_simulated(name)
     mpi: Any = import_module("xsim_py.mpi4py.MPI")
@@ -233,7 +233,7 @@ def _members(state: Any, group: Any) -> Any:
     return members.ranks
 
 
-def _face(comm: Any, made: Any, parent: Any = None) -> Any:
+def _face(comm: Any, made: object, parent: object = None) -> Any:
     """Return the program's handle of a new communicator."""
     kind = comm._plain_class()
     return kind() if made is None else kind._wrap(made, parent)

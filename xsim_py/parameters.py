@@ -53,7 +53,7 @@ _LONGEST_WAIT_PS: Final = 10**9 * PS_PER_S  # supported by every timer
 _KINDS: Final = ("script", "module", "code", "callable")
 
 
-def positive(value: Any) -> int:
+def positive(value: object) -> int:
     """Return an integer from 1 to 2**63 - 1."""
     return _whole(value, least=1)
 
@@ -63,7 +63,7 @@ def seed(value: Any) -> int:
     return _whole(value, least=0)
 
 
-def _whole(value: Any, *, least: int) -> int:
+def _whole(value: object, *, least: int) -> int:
     if isinstance(value, str):
         if not _DIGITS.fullmatch(value):
             raise ValueError(f"expected an integer, got {value!r}")
@@ -90,7 +90,7 @@ def part(value: Any) -> float:
     return number
 
 
-def seconds(value: Any) -> float:
+def seconds(value: object) -> float:
     """Return the seconds of a wall-clock time such as 60s or 5min; a bare number means seconds."""
     time_ps = parse_time_ps(value)
     if time_ps > _LONGEST_WAIT_PS:
@@ -106,7 +106,7 @@ def assignment(value: Any) -> tuple[str, str]:
     return path, right
 
 
-def isolation(value: Any) -> int:
+def isolation(value: object) -> int:
     """Return the number of ranks per process: 0 for ``greenlets``, 8 for ``process:8``."""
     word, colon, number = value.partition(":") if isinstance(value, str) else ("", "", "")
     if word in _APART and colon:
@@ -114,7 +114,7 @@ def isolation(value: Any) -> int:
     return {"greenlets": 0}.get(one_of("greenlets", *_APART, "process:8")(value), 1)
 
 
-def isolation_mode(value: Any) -> str:
+def isolation_mode(value: object) -> str:
     """Check an isolation mode, and return it as given."""
     isolation(value)
     return str(value)
@@ -128,7 +128,7 @@ def way_of(each: int, *, spawned: bool = False) -> str:
 def one_of(*words: str) -> Callable[[Any], str]:
     """Return a function that accepts one of these words."""
 
-    def read(value: Any) -> str:
+    def read(value: object) -> str:
         if value in words:
             return str(value)
         near = close_match(str(value), words)
@@ -139,13 +139,13 @@ def one_of(*words: str) -> Callable[[Any], str]:
     return read
 
 
-def packages(value: Any) -> tuple[str, ...]:
+def packages(value: object) -> tuple[str, ...]:
     """Return names of packages, from a list or text; see `code_origin.package_name`."""
     names = [package_name(name.strip()) for each in _several(value) for name in text(each).split(",")]
     return tuple(dict.fromkeys(names))
 
 
-def compute(value: Any) -> str:
+def compute(value: object) -> str:
     """Return the cost of computation: ``none``, ``measured``, ``record=FILE`` or a file's path."""
     if value in COMPUTE:
         return str(value)
@@ -159,21 +159,21 @@ def compute(value: Any) -> str:
     return os.path.abspath(name)
 
 
-def schedule(value: Any) -> MatchSchedule | None:
+def schedule(value: object) -> MatchSchedule | None:
     """Return the prescribed choices of ranks, from a file or pairs; see `xsim_py.schedules`."""
     from xsim_py.schedules import read_schedule  # rarely needed
 
     return read_schedule(value)
 
 
-def flag(value: Any) -> bool:
+def flag(value: object) -> bool:
     """Return a boolean."""
     if not isinstance(value, bool):
         raise ValueError(f"expected True or False, got {value!r}")
     return value
 
 
-def _check(value: Any) -> Checks | None:
+def _check(value: object) -> Checks | None:
     """Return the reported classes of MPI usage errors; None if the run is not checked."""
     if value is False:
         return None
@@ -186,14 +186,14 @@ def _check(value: Any) -> Checks | None:
     return Checks() if flag(value) else None
 
 
-def text(value: Any) -> str:
+def text(value: object) -> str:
     """Return a text."""
     if not isinstance(value, str):
         raise ValueError(f"expected text, got {value!r}")
     return value
 
 
-def texts(value: Any) -> tuple[str, ...]:
+def texts(value: object) -> tuple[str, ...]:
     """Return the texts of one, several, or None."""
     return tuple(text(each) for each in _several(value))
 
@@ -207,13 +207,13 @@ def _several(value: Any) -> list[Any]:
         raise ValueError(f"expected text or a list of texts, got {value!r}") from None
 
 
-def _list(value: Any) -> list[Any]:
+def _list(value: object) -> list[Any]:
     if isinstance(value, str):
         raise ValueError(f"expected a list, got the text {value!r}")
     return _several(value)
 
 
-def _entries(value: Any) -> dict[str, Any]:
+def _entries(value: object) -> dict[str, Any]:
     """Return keys of the machine: from a mapping, or from texts as on the command line."""
     entries = dict(value) if isinstance(value, Mapping) else dict(map(assignment, _several(value)))
     for path in entries:
@@ -221,7 +221,7 @@ def _entries(value: Any) -> dict[str, Any]:
     return entries
 
 
-def _words(value: Any) -> list[str]:
+def _words(value: object) -> list[str]:
     return [one_of(*COLLECTIVES)(each) for each in _several(value)]
 
 

@@ -56,7 +56,7 @@ def simulate(
     check: bool | str | Sequence[str] = False,
     private: str | Sequence[str] = (),
     share: str | Sequence[str] = (),
-    schedule: Any = None,
+    schedule: object = None,
     background: Sequence[Callable[[Any], Any]] = (),
     stdout: TextIO | None = None,
     stderr: TextIO | None = None,
@@ -175,7 +175,7 @@ def refuse_wrong_input(program: Any, *, machine: str | Path | Mapping[str, Any] 
     make_job(_settings(program, RunArguments(machine=machine, **parameters)), program, machine)
 
 
-def _settings(program: Any, given: RunArguments) -> RunParameters:
+def _settings(program: object, given: RunArguments) -> RunParameters:
     begin_ps = 0 if given.clock_from is None else _end_ps(given.clock_from)
     return read(given, wrong(program, given.ranks, wall_limit=given.wall_limit), begin_ps=begin_ps)
 
@@ -193,7 +193,7 @@ def _end_ps(result: str | Path | Result) -> int:
     return result.virtual_time_ps
 
 
-def _call(program: Any, given: RunArguments) -> str:
+def _call(program: object, given: RunArguments) -> str:
     """Return the call of `simulate` as text, with its non-default arguments."""
     words = [getattr(program, "__qualname__", "...") if callable(program) else _written(program)]
     for name in ("ranks", *(simulate.__kwdefaults__ or {})):
@@ -205,7 +205,7 @@ def _call(program: Any, given: RunArguments) -> str:
     return f"simulate({', '.join(words)})"
 
 
-def _written(value: Any) -> str:
+def _written(value: object) -> str:
     if isinstance(value, Mapping) and all(isinstance(each, _PLAIN) for each in value.values()):
         return repr(dict(value))
     plain = isinstance(value, _PLAIN) or (isinstance(value, list | tuple) and all(isinstance(x, _PLAIN) for x in value))
@@ -214,7 +214,7 @@ def _written(value: Any) -> str:
 
 def _once(
     settings: RunParameters,
-    program: Any,
+    program: object,
     machine: str | Path | Mapping[str, Any],
     background: Sequence[Callable[[Any], Any]],
     outside: tuple[TextIO, TextIO],
@@ -257,7 +257,7 @@ def make_job(
     return job
 
 
-def _origin(settings: RunParameters, program: Any, machine: Any, **besides: Any) -> bytes:
+def _origin(settings: RunParameters, program: object, machine: object, **besides: object) -> bytes:
     """Return the pickled parameters from which a new interpreter builds the same job."""
     programs = [app.program for app in program] if isinstance(program, list | tuple) else [program]
     try:

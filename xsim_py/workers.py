@@ -106,7 +106,7 @@ class Pool:
                 worker.end(until_s)
             remove_left_by([worker.pid for worker in self._workers], until_s + _TIDY_S)
 
-    def submit(self, task: Any) -> int:
+    def submit(self, task: object) -> int:
         """Queue a task; return its number, counted from 0."""
         self._todo.append((self._submitted, task))
         self._submitted += 1

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 BYTE = INSTANCES["BYTE"]
 
 
-def fits(monitor: Monitor, call: MpiCall, buf: Any) -> None:
+def fits(monitor: Monitor, call: MpiCall, buf: object) -> None:
     """Find a receive of more elements than its memory holds; short messages hide the error.
 
     Also find a receive of overlapping elements, whose final value MPI leaves undefined (MPI 4.1, 5.1.11).
@@ -53,7 +53,7 @@ def once(monitor: Monitor, call: MpiCall, pieces: list[tuple[int, int, int]]) ->
 
 
 def subarray(
-    monitor: Monitor, call: MpiCall, datatype: Any, sizes: Any, subsizes: Any, starts: Any, order: int
+    monitor: Monitor, call: MpiCall, datatype: object, sizes: Any, subsizes: Any, starts: Any, order: int
 ) -> None:
     """Find a subarray that exceeds its array (MPI 4.1, 5.1.3)."""
     for axis, (size, part, start) in enumerate(zip(sizes, subsizes, starts, strict=False)):
@@ -71,20 +71,20 @@ def of_target(monitor: Monitor, call: MpiCall, origin: Any, core: Any, count: in
 
 
 def _pack(
-    monitor: Monitor, call: MpiCall, datatype: Any, inbuf: Any, outbuf: Any, position: int, comm: Any
+    monitor: Monitor, call: MpiCall, datatype: object, inbuf: object, outbuf: object, position: int, comm: object
 ) -> After | None:
     """Check the buffers of ``Pack``."""
     return _from_to(monitor, call, [inbuf, datatype], _part(outbuf, position, inbuf, datatype))
 
 
 def _unpack(
-    monitor: Monitor, call: MpiCall, datatype: Any, inbuf: Any, position: int, outbuf: Any, comm: Any
+    monitor: Monitor, call: MpiCall, datatype: object, inbuf: object, position: int, outbuf: object, comm: object
 ) -> After | None:
     """Check the buffers of ``Unpack``."""
     return _from_to(monitor, call, _part(inbuf, position, outbuf, datatype), [outbuf, datatype])
 
 
-def _part(packed: Any, position: int, buf: Any, datatype: Any) -> Any:
+def _part(packed: object, position: int, buf: object, datatype: object) -> Any:
     """Return the part of a packed buffer for the elements of another buffer.
 
     The result is None if there is no such part.
@@ -96,12 +96,12 @@ def _part(packed: Any, position: int, buf: Any, datatype: Any) -> Any:
     return [packed, (size_bytes, position), BYTE]
 
 
-def _reduce_local(monitor: Monitor, call: MpiCall, op: Any, inbuf: Any, inoutbuf: Any) -> After | None:
+def _reduce_local(monitor: Monitor, call: MpiCall, op: object, inbuf: object, inoutbuf: object) -> After | None:
     """Check the buffers of ``Reduce_local``."""
     return _from_to(monitor, call, inbuf, inoutbuf)
 
 
-def _from_to(monitor: Monitor, call: MpiCall, inbuf: Any, outbuf: Any) -> After | None:
+def _from_to(monitor: Monitor, call: MpiCall, inbuf: object, outbuf: object) -> After | None:
     """Check the buffers of a call that reads one and writes another."""
     buffers.overlapping(monitor, call, inbuf, reads=True)
     buffers.check_disjoint(monitor, call, inbuf, outbuf, "input and output")

@@ -184,7 +184,9 @@ class Used:
             if not isinstance(task.finish, _Restoring):  # also on each start of a persistent request
                 task.finish = _Restoring(record, task.finish)
 
-    def record_access(self, how: str, place: Place, pieces: list[tuple[int, int]], array: Any, frame: Any) -> None:
+    def record_access(
+        self, how: str, place: Place, pieces: list[tuple[int, int]], array: object, frame: object
+    ) -> None:
         """Record that an instruction of the program is about to load from the buffer or store to it."""
         if self.record is None or (self.reads and how == LOAD):
             return
@@ -252,7 +254,7 @@ class _Restoring:
         self.record = record
         self.finish = finish
 
-    def __call__(self, data: Any) -> Any:
+    def __call__(self, data: object) -> Any:
         filled_bytes = len(data) if type(data) is bytes and len(self.record.used) == 1 else 0
         for used in self.record.used:
             used.restore(filled_bytes)
@@ -271,7 +273,7 @@ class NoRequest:
         self.place = call.place
 
 
-def _parsed(buf: Any, *, writable: bool) -> Any:
+def _parsed(buf: object, *, writable: bool) -> Any:
     """Return a parsed buffer argument; None if it is empty or invalid."""
     if buf is None or is_in_place(buf):
         return None
@@ -334,17 +336,17 @@ def _pieces_from_origin(core: Type, count: int) -> list[tuple[int, int]]:
     return sorted(zip(starts.tolist(), (starts + np.tile(lengths, count)).tolist(), strict=True))
 
 
-def guard_send_buffer(monitor: Monitor, call: MpiCall, buf: Any) -> Used | None:
+def guard_send_buffer(monitor: Monitor, call: MpiCall, buf: object) -> Used | None:
     """Return the guard of a send buffer, which the program must not write from now on."""
     return _use(monitor, call, buf, reads=True)
 
 
-def guard_receive_buffer(monitor: Monitor, call: MpiCall, buf: Any) -> Used | None:
+def guard_receive_buffer(monitor: Monitor, call: MpiCall, buf: object) -> Used | None:
     """Return the guard of a receive buffer, which the program must not access from now on."""
     return _use(monitor, call, buf, reads=False)
 
 
-def _use(monitor: Monitor, call: MpiCall, buf: Any, *, reads: bool) -> Used | None:
+def _use(monitor: Monitor, call: MpiCall, buf: object, *, reads: bool) -> Used | None:
     memory = _memory(buf, reads=reads)
     if memory is None:
         return None
@@ -377,7 +379,7 @@ def _check_memory(monitor: Monitor, call: MpiCall, memory: Any, *, reads: bool) 
         _check_unused(monitor, call, memory, reads=reads)
 
 
-def overlapping(monitor: Monitor, call: MpiCall, buf: Any, *, reads: bool = False) -> Callable[[Any], None] | None:
+def overlapping(monitor: Monitor, call: MpiCall, buf: object, *, reads: bool = False) -> Callable[[Any], None] | None:
     """Find the requests whose buffers a blocking call would use.
 
     The returned function notifies the windows of what the call has stored when it ends: by then the accesses of other
@@ -396,7 +398,7 @@ def overlapping(monitor: Monitor, call: MpiCall, buf: Any, *, reads: bool = Fals
     return lambda _: _notify_windows(call, memory.pieces, reads=False)
 
 
-def check_freed(monitor: Monitor, call: MpiCall, mem: Any) -> None:
+def check_freed(monitor: Monitor, call: MpiCall, mem: object) -> None:
     """Check ``Free_mem``: a request may still use the memory."""
     overlapping(monitor, call, mem)
 
@@ -420,7 +422,7 @@ def are_distinct(sendbuf: Any, recvbuf: Any) -> bool:
 
 
 def check_disjoint(
-    monitor: Monitor, call: MpiCall, sendbuf: Any, recvbuf: Any, words: str = "send and receive"
+    monitor: Monitor, call: MpiCall, sendbuf: object, recvbuf: object, words: str = "send and receive"
 ) -> None:
     """Find a call that writes memory which it also reads (MPI 4.1, 2.3)."""
     if are_distinct(sendbuf, recvbuf):

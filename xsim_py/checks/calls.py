@@ -161,7 +161,7 @@ class CheckTool(Tool):
             return found._replace(instead=_replaced_by(getattr(owner, _SYNCHRONOUS[name])))
         return found
 
-    def completed(self, task: Any, operation: Any) -> None:
+    def completed(self, task: object, operation: object) -> None:
         """Record the completion of a request."""
         fiber = current.here()
         call = call_of(fiber)
@@ -183,7 +183,7 @@ class CheckTool(Tool):
         place = self.monitor.place_of(frame_here(), number)  # an attribute such as `comm.rank` is not a call
         self.monitor.note(CALL_ORDERING, place, f"MPI is used {when}", number)
 
-    def accessing(self, file: Any) -> Callable[[Any, bool], None] | None:
+    def accessing(self, file: object) -> Callable[[Any, bool], None] | None:
         """Return the function that takes the pieces of a file that the current call accesses."""
         return file_accesses.accessing(self.monitor, call_of(current.here()), file)
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _MOST_BLOCKS = 1024
 
 
-def enter(monitor: Monitor, call: MpiCall, comm: Any, entry: CollectiveCall) -> None:
+def enter(monitor: Monitor, call: MpiCall, comm: object, entry: CollectiveCall) -> None:
     """Compare a rank's next collective on a communicator with the calls of other members."""
     core = core_of(comm)
     if core is not None and not is_revoked(core):  # a revoked communicator completes no collective
@@ -136,11 +136,11 @@ def _compare_roots(monitor: Monitor, core: Any, number: int, entry: CollectiveCa
         del monitor.signals[key]
 
 
-def _is_rank(root: Any) -> bool:
+def _is_rank(root: object) -> bool:
     return root not in (ROOT, PROC_NULL)
 
 
-def _root(root: Any) -> str:
+def _root(root: object) -> str:
     return f"root {root}" if _is_rank(root) else f"root MPI.{'ROOT' if root == ROOT else 'PROC_NULL'}"
 
 
@@ -216,7 +216,7 @@ def _of_row(row: Collective, comm: Any, given: dict[str, Any]) -> Arguments:
     return found
 
 
-def _blocks(buffer: Buffer, spec: Any, peers: Sequence[int], root: int | None) -> dict[int, Signature]:
+def _blocks(buffer: Buffer, spec: object, peers: Sequence[int], root: int | None) -> dict[int, Signature]:
     """Return the signature of the block for, or from, each peer: the root, all ranks, or neighbours.
 
     A neighbour with several edges is omitted if blocks can differ.
@@ -241,11 +241,11 @@ def _blocks(buffer: Buffer, spec: Any, peers: Sequence[int], root: int | None) -
     return {each: of_elements(core, count) for each, core, count in blocks if each >= 0 and edges[each] == 1}
 
 
-def _no_arguments(comm: Any, *args: Any) -> Arguments:
+def _no_arguments(comm: object, *args: object) -> Arguments:
     return {}
 
 
-def _integers(values: Any) -> list[int] | None:
+def _integers(values: object) -> list[int] | None:
     """Return a list of integers; None if invalid, which the call itself reports."""
     try:
         return [int(value) for value in values] if isinstance(values, list | tuple | range | np.ndarray) else None
@@ -253,29 +253,29 @@ def _integers(values: Any) -> list[int] | None:
         return None
 
 
-def _grid(comm: Any, dims: Any, periods: Any, reorder: bool) -> Arguments:
+def _grid(comm: object, dims: object, periods: object, reorder: bool) -> Arguments:
     lengths = _integers(dims)
     wraps = _integers(periods) or [int(bool(periods))] * len(lengths or ())
     return {"same": f"a grid of {lengths}, periods {[bool(each) for each in wraps]}"}
 
 
-def _graph(comm: Any, index: Any, edges: Any, reorder: bool) -> Arguments:
+def _graph(comm: object, index: object, edges: object, reorder: bool) -> Arguments:
     return {"same": f"a graph of {_integers(index)}, {_integers(edges)}"}
 
 
-def _subgrid(comm: Any, remain_dims: Any) -> Arguments:
+def _subgrid(comm: object, remain_dims: object) -> Arguments:
     return {"same": f"the dimensions {_integers(remain_dims)}"}
 
 
-def _members(comm: Any, group: Any) -> Arguments:
+def _members(comm: object, group: object) -> Arguments:
     return {"group": getattr(getattr(group, "_members", None), "ranks", ())}
 
 
-def _merged(comm: Any, high: bool) -> Arguments:
+def _merged(comm: object, high: bool) -> Arguments:
     return {"same": f"high {bool(high)}"}
 
 
-def _leader(comm: Any, local_leader: int, *args: Any) -> Arguments:
+def _leader(comm: object, local_leader: int, *args: object) -> Arguments:
     return {"same": f"the leader {local_leader}"}
 
 
@@ -315,7 +315,7 @@ def _check_in_place(
 def _follow(name: str, describe: Callable[..., Arguments]) -> Callable[..., None]:
     """Return the check of a collective without buffers."""
 
-    def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any) -> None:
+    def follow(monitor: Monitor, call: MpiCall, comm: object, *args: object) -> None:
         entry = CollectiveCall(call.rank.number, name, call.place, **describe(comm, *args))
         enter(monitor, call, comm, entry)
         call.rank.steps.add([entry], [entry], True)
@@ -329,7 +329,7 @@ def _follow_blocking(name: str, row: Collective) -> Callable[..., After | None]:
     which, synchronises, has_blocks = _in_place_argument(row), _synchronises(name), row.has_unequal_blocks
     has_two = not row.is_of_objects and row.sent is not row.received
 
-    def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any) -> After | None:
+    def follow(monitor: Monitor, call: MpiCall, comm: object, *args: object) -> After | None:
         given = dict(zip(row.parameters, args, strict=True))
         entry = CollectiveCall(call.rank.number, spelled, call.place, **_of_row(row, comm, given))
         if which:
@@ -354,7 +354,7 @@ def _follow_blocking(name: str, row: Collective) -> Callable[..., After | None]:
 def _check_disjoint_after(monitor: Monitor, call: MpiCall, both: tuple[Any, Any], after: After | None) -> After:
     """Return the check for overlapping buffers that a successful collective has accepted."""
 
-    def succeeded(result: Any) -> bool | None:
+    def succeeded(result: object) -> bool | None:
         check_disjoint(monitor, call, *both)
         return None if after is None else after(result)
 
@@ -365,7 +365,7 @@ def _follow_nonblocking(name: str, row: Collective) -> Callable[..., After | Non
     """Return the check of a nonblocking collective."""
     which = _in_place_argument(row)
 
-    def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any) -> After | None:
+    def follow(monitor: Monitor, call: MpiCall, comm: object, *args: object) -> After | None:
         given = dict(zip(row.parameters, args, strict=True))
         entry = CollectiveCall(call.rank.number, name, call.place, **_of_row(row, comm, given))
         if which:
@@ -378,7 +378,7 @@ def _follow_nonblocking(name: str, row: Collective) -> Callable[..., After | Non
         call.rank.steps.add([entry], [], True)
         uses = guards(monitor, call, sent, received)
 
-        def begun(request: Any) -> None:
+        def begun(request: object) -> None:
             record = of_request(monitor, call, request)
             if record is not None:
                 record.collective = entry
@@ -393,7 +393,7 @@ def _follow_nonblocking(name: str, row: Collective) -> Callable[..., After | Non
 def _follow_persistent(name: str, row: Collective) -> Callable[..., After | None]:
     """Return the check of a persistent collective, whose order of starts is free."""
 
-    def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any) -> After | None:
+    def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: object) -> After | None:
         given = dict(zip(row.parameters, args, strict=False))  # without `info`
         entry = CollectiveCall(call.rank.number, name, call.place, **_of_row(row, comm, given))
         core = core_of(comm)
@@ -410,7 +410,7 @@ def _follow_persistent(name: str, row: Collective) -> Callable[..., After | None
             for used in exchange_guards(monitor, by, record.title, *uses):
                 used.begin(record)
 
-        def prepared(request: Any) -> None:
+        def prepared(request: object) -> None:
             record = of_request(monitor, call, request)
             if record is not None:
                 record.comm = comm._comm()
@@ -422,12 +422,12 @@ def _follow_persistent(name: str, row: Collective) -> Callable[..., After | None
     return follow
 
 
-def _create_group(monitor: Monitor, call: MpiCall, comm: Any, group: Any, tag: int) -> None:
+def _create_group(monitor: Monitor, call: MpiCall, comm: object, group: object, tag: int) -> None:
     """Record the group and tag of ``Create_group``, for a deadlock report."""
     call.matching = f"{_group(_members(comm, group)['group'])} and tag {tag}"
 
 
-def _create_intercomm(monitor: Monitor, call: MpiCall, comm: Any, local_leader: int, *args: Any) -> None:
+def _create_intercomm(monitor: Monitor, call: MpiCall, comm: object, local_leader: int, *args: object) -> None:
     """Check ``Create_intercomm``, which is a separate collective of each of the two groups."""
     call.matching = f"tag {args[-1]}"
     _follow("Create_intercomm", _leader)(monitor, call, comm, local_leader)

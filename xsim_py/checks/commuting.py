@@ -34,7 +34,7 @@ _VALUES = (int, float, complex, bool, str, bytes, type(None), np.generic, np.dty
 _KINDS = ("integer", "fortran integer", "real", "complex", "logical")
 
 
-def created(monitor: Monitor, call: MpiCall, cls: Any, function: Any, commute: bool) -> After | None:
+def created(monitor: Monitor, call: MpiCall, cls: object, function: object, commute: bool) -> After | None:
     """Check ``Op.Create``."""
     if not commute or not _changes_nothing_else(function):
         return None
@@ -81,7 +81,7 @@ def _dtype_of(datatype: Any) -> Any:
     return datatype.dtype if datatype.kind in _KINDS and datatype.is_verbatim else None
 
 
-def _changes_nothing_else(function: Any) -> bool:
+def _changes_nothing_else(function: object) -> bool:
     """Return True if a function only changes its arguments, judging by the names it uses."""
     if type(function) is not FunctionType or function.__code__.co_flags & 0x20:  # a generator
         return False
@@ -101,7 +101,7 @@ def _changes_nothing_else(function: Any) -> bool:
     return True
 
 
-def _is_harmless(value: Any) -> bool:
+def _is_harmless(value: object) -> bool:
     if isinstance(value, ModuleType):
         return value.__name__.partition(".")[0] in _MODULES
     return isinstance(value, _VALUES) or (isinstance(value, type) and issubclass(value, np.generic))

@@ -152,7 +152,7 @@ def note_overlaps(monitor: Monitor, state: RankState, new: Exposed) -> None:
             monitor.shared_memory.setdefault(new.key, [])
 
 
-def _compare_windows(monitor: Monitor, clocks: Clocks, window: Any, other_window: Any, shift: int) -> None:
+def _compare_windows(monitor: Monitor, clocks: Clocks, window: object, other_window: object, shift: int) -> None:
     """Find conflicts between accesses through two windows, `shift` bytes apart in memory.
 
     The rank's own loads and stores are already among the accesses of each window.

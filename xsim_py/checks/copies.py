@@ -28,7 +28,7 @@ _NUMPY = ("np", "numpy")
 Names = tuple[str, ...]
 
 
-def into_copy(monitor: Monitor, call: MpiCall, buf: Any, position: int, name: str) -> None:
+def into_copy(monitor: Monitor, call: MpiCall, buf: object, position: int, name: str) -> None:
     """Find a receive into a copy that has no other reference.
 
     `buf` is the receive buffer, and `position` and `name` are those of that argument.

@@ -22,7 +22,7 @@ _TOGETHER = ("Set_size", "Preallocate", "Sync", "Seek_shared", "Set_atomicity")
 _COLLECTIVE_SUFFIXES = ("_all", "_at_all", "_ordered")
 
 
-def _open(monitor: Monitor, call: MpiCall, cls: Any, comm: Any, filename: Any, amode: int, info: Any) -> None:
+def _open(monitor: Monitor, call: MpiCall, cls: object, comm: object, filename: Any, amode: int, info: object) -> None:
     """Check ``File.Open``, for which all members pass the same file and mode."""
     entry = CollectiveCall(call.rank.number, call.title, call.place)
     entry.same = f"file {shown(os.path.realpath(os.fsdecode(filename)), monitor.start)} with mode {int(amode)}"
@@ -30,7 +30,7 @@ def _open(monitor: Monitor, call: MpiCall, cls: Any, comm: Any, filename: Any, a
     call.rank.steps.add([entry], [entry], True)
 
 
-def _collective(monitor: Monitor, call: MpiCall, file: Any, *args: Any) -> None:
+def _collective(monitor: Monitor, call: MpiCall, file: object, *args: object) -> None:
     """Check a call that all ranks which have opened the file make."""
     _join(monitor, call, file)
 
@@ -39,7 +39,7 @@ def _blocking_transfer(name: str) -> Callable[..., After | None]:
     """Return the check of a blocking read or write."""
     reads, is_collective, place = name.startswith("Write"), name.endswith(_COLLECTIVE_SUFFIXES), int("_at" in name)
 
-    def follow(monitor: Monitor, call: MpiCall, file: Any, *args: Any) -> After | None:
+    def follow(monitor: Monitor, call: MpiCall, file: object, *args: object) -> After | None:
         after = None
         if call.rank.buffers or call.rank.exposed:
             after = buffers.overlapping(monitor, call, args[place], reads=reads)
@@ -61,7 +61,14 @@ def _join(monitor: Monitor, call: MpiCall, file: Any, same: str = "") -> None:
 
 
 def _view(
-    monitor: Monitor, call: MpiCall, file: Any, disp: int, etype: Any, filetype: Any, datarep: str | None, info: Any
+    monitor: Monitor,
+    call: MpiCall,
+    file: object,
+    disp: int,
+    etype: Any,
+    filetype: object,
+    datarep: str | None,
+    info: object,
 ) -> None:
     """Check ``Set_view``, for which all members pass etypes of equal extent."""
     try:
@@ -74,11 +81,11 @@ def _view(
 def _nonblocking_transfer(*, reads: bool) -> Callable[..., After | None]:
     """Return the check of a call that begins a nonblocking or split read or write."""
 
-    def follow(monitor: Monitor, call: MpiCall, file: Any, *args: Any) -> After | None:
+    def follow(monitor: Monitor, call: MpiCall, file: Any, *args: object) -> After | None:
         _check_pending_split(monitor, call, file)
         used = (buffers.guard_send_buffer if reads else buffers.guard_receive_buffer)(monitor, call, args[-1])
 
-        def begun(request: Any) -> None:
+        def begun(request: object) -> None:
             record: Any = of_request(monitor, call, request)
             if record is None and call.name.endswith("_begin"):
                 record = buffers.NoRequest(call)
@@ -103,7 +110,7 @@ def _check_pending_split(monitor: Monitor, call: MpiCall, file: Any) -> None:
         _if_uncaught(monitor, call, text, where)
 
 
-def _end_split(monitor: Monitor, call: MpiCall, file: Any, *args: Any) -> After | None:
+def _end_split(monitor: Monitor, call: MpiCall, file: Any, *args: object) -> After | None:
     """Check the second half of a split call, after which the buffer is free again."""
     key = call.rank.number, "split", id(file._impl)
     begun = monitor.signals.get(key)

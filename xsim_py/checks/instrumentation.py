@@ -122,7 +122,7 @@ class ByTracing(InstructionEvents):
         wrap_control_switch(None)
         at_thread_start(None)
 
-    def _wait(self, switch: Callable[[Any], Any], hub: Any) -> Any:
+    def _wait(self, switch: Callable[[Any], Any], hub: object) -> Any:
         """Switch to the simulator, and restore the tracer when the fiber resumes."""
         fiber, was_tracing = current.fiber, _gettrace() is self._entry_tracer
         if was_tracing:
@@ -150,12 +150,12 @@ class ByTracing(InstructionEvents):
         if self._is_silent(fiber) and _gettrace() is None:
             self._trace(_frame(1))
 
-    def _on_entry(self, frame: FrameType, event: str, argument: Any) -> Any:
+    def _on_entry(self, frame: FrameType, event: str, argument: object) -> Any:
         if not self._watched_in(frame.f_code).lines:
             return None
         return self._line_tracer if of_program(frame.f_code.co_filename) else None
 
-    def _on_line(self, frame: FrameType, event: str, argument: Any) -> Any:
+    def _on_line(self, frame: FrameType, event: str, argument: object) -> Any:
         self._events += 1
         code = self._watched_in(frame.f_code)
         if event == "line":

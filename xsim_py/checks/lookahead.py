@@ -138,12 +138,12 @@ def _may_read(touch: Touch, scope: Scope) -> bool:
     return bool(access_by_callee(touch, scope) or access_by_callee(touch, scope, list))
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     """Return True if a value neither is nor holds an array, and using it runs no program code."""
     return value is None or (isinstance(value, _NO_ARRAYS) and not runs_code(value))
 
 
-def is_near(array: Any, guards: list[Any]) -> bool:
+def is_near(array: object, guards: list[Any]) -> bool:
     """Return True if guarded memory overlaps the bounds of an array."""
     low, high = bounds(array)
     for guard in guards:
@@ -357,7 +357,7 @@ _SELECTING = (np.ndarray, list)
 _OF_MPI = "the result of an MPI call"
 
 
-def _runs_for_attribute(owner: Any, name: str) -> bool:
+def _runs_for_attribute(owner: object, name: str) -> bool:
     """Return True if loading or storing an attribute of an object may run program code."""
     kind = type(owner)
     if not kind.__flags__ & HEAP_TYPE and kind is not type:
@@ -378,7 +378,7 @@ def _has_code_for(kind: type, name: str) -> bool:
     return found is property or (is_written and (hasattr(found, "__get__") or hasattr(found, "__set__")))
 
 
-def _is_of_mpi(owner: Any) -> bool:
+def _is_of_mpi(owner: object) -> bool:
     """Return True for an object or class of mpi4py, whose methods pause the watch."""
     kind = owner if isinstance(owner, type) else type(owner)
     return issubclass(kind, Handle) and kind.__module__ == "mpi4py.MPI"  # not a subclass from the program

@@ -63,7 +63,7 @@ class MpiCall(BoundCall):
         super().abandon()
         self.after = None
 
-    def side(self, comm: Any, peer: int, tag: int, signature: Signature | None, sends: bool) -> MessageSide:
+    def side(self, comm: object, peer: int, tag: int, signature: Signature | None, sends: bool) -> MessageSide:
         """Return a side of a message that the call begins."""
         # Hot path, twice for nearly every message: three times as fast as an `__init__`.
         side = _blank(MessageSide)

@@ -25,11 +25,11 @@ def _prepared(*, sends: bool) -> Callable[..., After | None]:
     """Return the check of ``Psend_init`` or ``Precv_init``."""
 
     def follow(
-        monitor: Monitor, call: MpiCall, comm: Any, buf: Any, partitions: int, peer: int, tag: int, info: Any
+        monitor: Monitor, call: MpiCall, comm: object, buf: object, partitions: int, peer: int, tag: int, info: object
     ) -> After:
         core = core_of(comm)
 
-        def prepared(request: Any) -> None:
+        def prepared(request: object) -> None:
             record = of_request(monitor, call, request)
             if record is None or peer == PROC_NULL:
                 return
@@ -88,7 +88,7 @@ def started(monitor: Monitor, call: MpiCall, record: RequestRecord) -> None:
 def _ready(which: Callable[..., Iterable[int]]) -> Callable[..., After | None]:
     """Return the check of ``Pready``, ``Pready_range`` or ``Pready_list``."""
 
-    def follow(monitor: Monitor, call: MpiCall, request: Any, *args: Any) -> After | None:
+    def follow(monitor: Monitor, call: MpiCall, request: Any, *args: object) -> After | None:
         record = call.rank.requests.get(id(request._impl))
         if record is None or not record.active:
             return None
@@ -104,7 +104,7 @@ def _arrived(monitor: Monitor, call: MpiCall, request: Any, partition: int) -> A
     if record is None or not record.used:
         return None
 
-    def check_arrival(is_there: Any) -> None:
+    def check_arrival(is_there: object) -> None:
         for used in record.used if is_there else ():
             if used.memory is record.partitions[partition]:
                 record.used.remove(used)

@@ -68,20 +68,20 @@ def _wait(call: MpiCall, side: MessageSide | None, next_side: MessageSide | None
         call.rank.steps.add_blocking(side)
 
 
-def send_buffer(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, dest: int, tag: int) -> None:
+def send_buffer(monitor: Monitor, call: MpiCall, comm: object, buf: object, dest: int, tag: int) -> None:
     """Check ``Send``, ``Bsend``, ``Ssend`` or ``Rsend``."""
     buffers.overlapping(monitor, call, buf, reads=True)
     _wait(call, _send(call, core_of(comm), of_buffer(buf), dest, tag))
 
 
-def send_object(monitor: Monitor, call: MpiCall, comm: Any, obj: Any, dest: int, tag: int) -> None:
+def send_object(monitor: Monitor, call: MpiCall, comm: object, obj: object, dest: int, tag: int) -> None:
     """Check ``send``, ``bsend`` or ``ssend``."""
     buffers.overlapping_object(monitor, call, obj)
     _wait(call, _send(call, core_of(comm), PICKLE, dest, tag))
 
 
 def receive_buffer(
-    monitor: Monitor, call: MpiCall, comm: Any, buf: Any, source: int, tag: int, status: Any
+    monitor: Monitor, call: MpiCall, comm: object, buf: object, source: int, tag: int, status: object
 ) -> After | None:
     """Check ``Recv``."""
     after = buffers.overlapping(monitor, call, buf)
@@ -91,12 +91,14 @@ def receive_buffer(
     return after
 
 
-def receive_object(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, source: int, tag: int, status: Any) -> None:
+def receive_object(
+    monitor: Monitor, call: MpiCall, comm: object, buf: object, source: int, tag: int, status: object
+) -> None:
     """Check ``recv``."""
     _wait(call, _receive(monitor, call, core_of(comm), PICKLE, source, tag))
 
 
-def probe(monitor: Monitor, call: MpiCall, comm: Any, source: int, tag: int, status: Any) -> After | None:
+def probe(monitor: Monitor, call: MpiCall, comm: object, source: int, tag: int, status: object) -> After | None:
     """Check a probe, which waits for a message without receiving it."""
     if source == ANY_SOURCE:
         monitor.wildcards = True
@@ -124,19 +126,21 @@ def _fits(message: Message, side: MessageSide) -> bool:
     return wanted and (message.to, message.cid, message.source) == (side.rank, side.comm.cid, side.peer)
 
 
-def begin_send_buffer(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, dest: int, tag: int) -> After | None:
+def begin_send_buffer(monitor: Monitor, call: MpiCall, comm: object, buf: object, dest: int, tag: int) -> After | None:
     """Check a nonblocking send, whose buffer must not be written before it completes."""
     side = _send(call, core_of(comm), of_buffer(buf), dest, tag)
     return _begun(monitor, call, side, None if side is None else buffers.guard_send_buffer(monitor, call, buf))
 
 
-def begin_send_object(monitor: Monitor, call: MpiCall, comm: Any, obj: Any, dest: int, tag: int) -> After | None:
+def begin_send_object(monitor: Monitor, call: MpiCall, comm: object, obj: object, dest: int, tag: int) -> After | None:
     """Check ``isend``, ``ibsend`` or ``issend``."""
     buffers.overlapping_object(monitor, call, obj)
     return _begun(monitor, call, _send(call, core_of(comm), PICKLE, dest, tag), None)
 
 
-def begin_receive_buffer(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, source: int, tag: int) -> After | None:
+def begin_receive_buffer(
+    monitor: Monitor, call: MpiCall, comm: object, buf: object, source: int, tag: int
+) -> After | None:
     """Check ``Irecv``, whose buffer must not be accessed before it completes."""
     arguments.fits(monitor, call, buf)
     into_copy(monitor, call, buf, 0, "buf")
@@ -144,7 +148,9 @@ def begin_receive_buffer(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, s
     return _begun(monitor, call, side, None if side is None else buffers.guard_receive_buffer(monitor, call, buf))
 
 
-def begin_receive_object(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, source: int, tag: int) -> After | None:
+def begin_receive_object(
+    monitor: Monitor, call: MpiCall, comm: object, buf: object, source: int, tag: int
+) -> After | None:
     """Check ``irecv``."""
     return _begun(monitor, call, _receive(monitor, call, core_of(comm), PICKLE, source, tag), None)
 
@@ -153,7 +159,7 @@ def _begun(monitor: Monitor, call: MpiCall, side: MessageSide | None, used: buff
     transfers = [] if side is None else [side]
     call.rank.steps.add(transfers, [], True)
 
-    def begun(request: Any) -> bool:
+    def begun(request: object) -> bool:
         record = of_request(monitor, call, request)
         if record is not None:
             record.transfers = transfers
@@ -170,14 +176,14 @@ def send_receive(signature_of: Callable[[Any], Signature | None]) -> Callable[..
     def follow(
         monitor: Monitor,
         call: MpiCall,
-        comm: Any,
-        sendbuf: Any,
+        comm: object,
+        sendbuf: object,
         dest: int,
         sendtag: int,
-        recvbuf: Any,
+        recvbuf: object,
         source: int,
         recvtag: int,
-        status: Any,
+        status: object,
     ) -> After | None:
         core, after = core_of(comm), None
         send = _send(call, core, signature_of(sendbuf), dest, sendtag)
@@ -202,13 +208,13 @@ def send_receive(signature_of: Callable[[Any], Signature | None]) -> Callable[..
 def send_receive_replace(
     monitor: Monitor,
     call: MpiCall,
-    comm: Any,
-    buf: Any,
+    comm: object,
+    buf: object,
     dest: int,
     sendtag: int,
     source: int,
     recvtag: int,
-    status: Any,
+    status: object,
 ) -> After | None:
     """Check ``Sendrecv_replace``."""
     core, signature = core_of(comm), of_buffer(buf)
@@ -224,11 +230,11 @@ def send_receive_replace(
 def begin_send_receive(
     monitor: Monitor,
     call: MpiCall,
-    comm: Any,
-    sendbuf: Any,
+    comm: object,
+    sendbuf: object,
     dest: int,
     sendtag: int,
-    recvbuf: Any,
+    recvbuf: object,
     source: int,
     recvtag: int,
 ) -> After:
@@ -243,7 +249,7 @@ def begin_send_receive(
 
 
 def begin_send_receive_replace(
-    monitor: Monitor, call: MpiCall, comm: Any, buf: Any, dest: int, sendtag: int, source: int, recvtag: int
+    monitor: Monitor, call: MpiCall, comm: object, buf: object, dest: int, sendtag: int, source: int, recvtag: int
 ) -> After:
     """Check ``Isendrecv_replace``."""
     receives = source != PROC_NULL
@@ -262,7 +268,7 @@ def _guard_exchange(monitor: Monitor, call: MpiCall, *uses: buffers.Used | None)
     Its two messages are not followed.
     """
 
-    def begun(request: Any) -> None:
+    def begun(request: object) -> None:
         record = of_request(monitor, call, request)
         for used in buffers.exchange_guards(monitor, call, call.title, *uses) if record is not None else ():
             used.begin(record)
@@ -270,24 +276,24 @@ def _guard_exchange(monitor: Monitor, call: MpiCall, *uses: buffers.Used | None)
     return begun
 
 
-def _pickled(_: Any) -> Signature:
+def _pickled(_: object) -> Signature:
     return PICKLE
 
 
-def prepare_send(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, dest: int, tag: int) -> After | None:
+def prepare_send(monitor: Monitor, call: MpiCall, comm: object, buf: object, dest: int, tag: int) -> After | None:
     """Check a persistent send; each start begins a message."""
     return _prepared(monitor, call, comm, buf, dest, tag, sends=True)
 
 
-def prepare_receive(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, source: int, tag: int) -> After | None:
+def prepare_receive(monitor: Monitor, call: MpiCall, comm: object, buf: object, source: int, tag: int) -> After | None:
     """Check ``Recv_init``."""
     arguments.fits(monitor, call, buf)
     into_copy(monitor, call, buf, 0, "buf")
     return _prepared(monitor, call, comm, buf, source, tag, sends=False)
 
 
-def _prepared(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, peer: int, tag: int, *, sends: bool) -> After:
-    def prepared(request: Any) -> None:
+def _prepared(monitor: Monitor, call: MpiCall, comm: object, buf: object, peer: int, tag: int, *, sends: bool) -> After:
+    def prepared(request: object) -> None:
         record = of_request(monitor, call, request)
         if record is not None and peer != PROC_NULL:
             record.buf, record.peer, record.tag, record.sends, record.comm = buf, peer, tag, sends, comm
@@ -300,7 +306,7 @@ def start(monitor: Monitor, call: MpiCall, request: Any) -> None:
     call.sending = _start(monitor, call, request)
 
 
-def start_all(monitor: Monitor, call: MpiCall, cls: Any, requests: Any) -> None:
+def start_all(monitor: Monitor, call: MpiCall, cls: object, requests: Any) -> None:
     """Check ``Startall``."""
     sends = [side for side in [_start(monitor, call, request) for request in requests] if side is not None]
     for side, after in pairwise(sends):

@@ -53,7 +53,7 @@ class RequestRecord:
         self.used: list[Used] = []  # the buffers in use while it is active
 
 
-def of_request(monitor: Monitor, call: MpiCall, request: Any) -> RequestRecord | None:
+def of_request(monitor: Monitor, call: MpiCall, request: object) -> RequestRecord | None:
     """Return the record of a request returned by a call, created if it is new.
 
     The result is None for a null request.
@@ -71,7 +71,7 @@ def of_request(monitor: Monitor, call: MpiCall, request: Any) -> RequestRecord |
     return record
 
 
-def completed(monitor: Monitor, state: RankState, task: Any, operation: Any, call: MpiCall | None) -> None:
+def completed(monitor: Monitor, state: RankState, task: object, operation: object, call: MpiCall | None) -> None:
     """Record that a request has completed, in a call of the program or on its behalf.
 
     `operation` is that of the request until now.
@@ -175,7 +175,7 @@ def _never_completed(monitor: Monitor, state: RankState, record: RequestRecord) 
     monitor.note(REQUEST_LIFECYCLE, record.place, text, state.number)
 
 
-def wait(monitor: Monitor, call: MpiCall, request: Any, status: Any) -> None:
+def wait(monitor: Monitor, call: MpiCall, request: object, status: object) -> None:
     """Check ``Wait``, which returns at once for an unstarted request.
 
     That is an error if the request is started later.
@@ -183,7 +183,7 @@ def wait(monitor: Monitor, call: MpiCall, request: Any, status: Any) -> None:
     wait_all(monitor, call, None, (request,), None)
 
 
-def wait_all(monitor: Monitor, call: MpiCall, cls: Any, requests: Any, statuses: Any) -> None:
+def wait_all(monitor: Monitor, call: MpiCall, cls: object, requests: Any, statuses: object) -> None:
     """Check ``Waitall``."""
     records = call.rank.requests
     for request in requests:
@@ -192,22 +192,22 @@ def wait_all(monitor: Monitor, call: MpiCall, cls: Any, requests: Any, statuses:
             record.waited_for = True
 
 
-def status(monitor: Monitor, call: MpiCall, request: Any, status: Any) -> Callable[[Any], None]:
+def status(monitor: Monitor, call: MpiCall, request: object, status: object) -> Callable[[Any], None]:
     """Check ``Get_status``: a complete request no longer uses its buffers (MPI 4.1, 3.7.6)."""
     return lambda result: _complete(call, [request] if result else [])
 
 
-def status_all(monitor: Monitor, call: MpiCall, cls: Any, requests: Any, statuses: Any) -> Callable[[Any], None]:
+def status_all(monitor: Monitor, call: MpiCall, cls: object, requests: Any, statuses: object) -> Callable[[Any], None]:
     """Check ``Get_status_all``."""
     return lambda result: _complete(call, requests if result else [])
 
 
-def status_any(monitor: Monitor, call: MpiCall, cls: Any, requests: Any, status: Any) -> Callable[[Any], None]:
+def status_any(monitor: Monitor, call: MpiCall, cls: object, requests: Any, status: object) -> Callable[[Any], None]:
     """Check ``Get_status_any``."""
     return lambda result: _complete(call, [requests[result[0]]] if result[1] and result[0] >= 0 else [])
 
 
-def status_some(monitor: Monitor, call: MpiCall, cls: Any, requests: Any, statuses: Any) -> Callable[[Any], None]:
+def status_some(monitor: Monitor, call: MpiCall, cls: object, requests: Any, statuses: object) -> Callable[[Any], None]:
     """Check ``Get_status_some``."""
     return lambda result: _complete(call, [requests[index] for index in result or ()])
 

@@ -73,8 +73,8 @@ def checked(
     parameters: RunParameters,
     *,
     repeats: bool,  # whether the program may be run again
-    progress: Any,
-    started: Any,
+    progress: object,
+    started: object,
 ) -> Result:
     """Run a program under a monitor, and again if that leaves something open."""
     monitor, selection = Monitor(), parameters.check or Checks()

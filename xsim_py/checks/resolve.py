@@ -184,7 +184,7 @@ def _all_plain(values: Collection[Any]) -> bool:
     return len(values) <= _MOST_PLAIN and all(map(_is_plain, values))
 
 
-def _flattened(part: Any) -> Any:
+def _flattened(part: object) -> Any:
     """Return the one-dimensional array behind an array's `flat`.
 
     The result is None if there is none.
@@ -208,7 +208,7 @@ def value_of(names: tuple[str, ...], scope: Scope) -> Any:
     return value
 
 
-def _attribute(owner: Any, name: str) -> Any:
+def _attribute(owner: object, name: str) -> Any:
     """Return an attribute of an object without running program code."""
     if isinstance(owner, Comm) and name in ("rank", "size"):
         try:
@@ -222,7 +222,7 @@ def _attribute(owner: Any, name: str) -> Any:
     return own[name] if name in own else _of_class(owner, name)
 
 
-def _of_class(owner: Any, name: str) -> Any:
+def _of_class(owner: object, name: str) -> Any:
     """Return an attribute found in an object's class or slots, or in a base class."""
     if type(owner) is ModuleType or isinstance(owner, Handle):
         return None
@@ -236,7 +236,7 @@ def _of_class(owner: Any, name: str) -> Any:
     return None if hasattr(type(found), "__get__") else found
 
 
-def access_to_items(touch: Touch, holder: Any, scope: Scope) -> str:
+def access_to_items(touch: Touch, holder: object, scope: Scope) -> str:
     """Return what an instruction does with the arrays in a list, tuple or dict; "" if nothing."""
     if touch.target is not None:
         into = part_of(touch.target, scope).array
@@ -304,14 +304,14 @@ def access_by_callee(touch: Touch, scope: Scope, holder: type | None = None) -> 
     return touch.how
 
 
-def _is_of_program(function: Any, owner: Any) -> bool:
+def _is_of_program(function: object, owner: object) -> bool:
     """Return True if a function, possibly in a module, is defined in a file of the program."""
     code = getattr(function, "__code__", None)
     file = getattr(owner if type(owner) is ModuleType else None, "__file__", None) if code is None else code.co_filename
     return file is not None and of_program(file)
 
 
-def runs_code(value: Any) -> bool:
+def runs_code(value: object) -> bool:
     """Return True if computing with a value, or testing its truth, may run program code."""
     kind = type(value)
     return bool(kind.__flags__ & HEAP_TYPE and not isinstance(value, _WITHOUT_CODE)) or kind is GeneratorType

@@ -75,7 +75,7 @@ def note_created(call: MpiCall, result: Any) -> None:
 _constants: tuple[int, frozenset[int]] = (0, frozenset())
 
 
-def _is_predefined(impl: Any) -> bool:
+def _is_predefined(impl: object) -> bool:
     """Return True for the object of a predefined constant, or a datatype that need not be freed."""
     global _constants
     if _constants[0] != len(Handle._constants):
@@ -83,7 +83,7 @@ def _is_predefined(impl: Any) -> bool:
     return id(impl) in _constants[1] or getattr(impl, "is_predefined", False)
 
 
-def free(monitor: Monitor, call: MpiCall, handle: Any, *args: Any) -> After | None:
+def free(monitor: Monitor, call: MpiCall, handle: object, *args: object) -> After | None:
     """Check ``Free``, ``Disconnect``, ``Close`` and the other calls that free an object."""
     if not isinstance(handle, Handle):  # `File.Delete` is a class method
         return None

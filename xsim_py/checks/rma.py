@@ -82,7 +82,7 @@ def _access(
     return access
 
 
-def _parsed(buf: Any) -> Any:
+def _parsed(buf: object) -> Any:
     try:
         if type(buf) is _ndarray and buf.flags.carray:  # hot path
             return receiver(buf)
@@ -97,8 +97,8 @@ def _guarded(
     mine: OpenWindow,
     target: int,
     access: Access,
-    *sent_buffers: Any,
-    received: Any = None,
+    *sent_buffers: object,
+    received: object = None,
     latest: dict[int, Access] | None = None,
 ) -> After:
     """Count an access after its call succeeds, and guard the origin buffers.
@@ -111,7 +111,7 @@ def _guarded(
     result = None if received is None else buffers.guard_receive_buffer(monitor, call, received)
     uses = buffers.exchange_guards(monitor, call, call.title, *origins, result)
 
-    def begun(request: Any) -> None:
+    def begun(request: object) -> None:
         if not mine.is_of_library:
             monitor.accesses.setdefault((mine.key, target), []).append(access)
         if latest is not None:
@@ -131,7 +131,13 @@ def _guarded(
 
 def _writes(how: str) -> Callable[..., After | None]:
     def follow(
-        monitor: Monitor, call: MpiCall, win: Any, origin: Any, target_rank: int, target: Any, op: Any = None
+        monitor: Monitor,
+        call: MpiCall,
+        win: object,
+        origin: object,
+        target_rank: int,
+        target: object,
+        op: object = None,
     ) -> After | None:
         mine, parsed = _window_of(call, win), _parsed(origin)
         if mine is None or parsed is None:
@@ -145,7 +151,9 @@ def _writes(how: str) -> Callable[..., After | None]:
     return follow
 
 
-def _reads(monitor: Monitor, call: MpiCall, win: Any, origin: Any, target_rank: int, target: Any) -> After | None:
+def _reads(
+    monitor: Monitor, call: MpiCall, win: object, origin: object, target_rank: int, target: object
+) -> After | None:
     mine, parsed = _window_of(call, win), _parsed(origin)
     if mine is None or parsed is None:
         return None
@@ -161,13 +169,13 @@ def _reads(monitor: Monitor, call: MpiCall, win: Any, origin: Any, target_rank: 
 def _fetches(
     monitor: Monitor,
     call: MpiCall,
-    win: Any,
-    origin: Any,
-    result: Any,
+    win: object,
+    origin: object,
+    result: object,
     target_rank: int,
-    target: Any,
-    op: Any,
-    compare: Any = None,
+    target: object,
+    op: object,
+    compare: object = None,
 ) -> After | None:
     mine, parsed = _window_of(call, win), _parsed(result)
     if mine is None or parsed is None:
@@ -184,7 +192,14 @@ def _fetches(
 
 
 def _fetches_one(
-    monitor: Monitor, call: MpiCall, win: Any, origin: Any, result: Any, target_rank: int, target_disp: int, op: Any
+    monitor: Monitor,
+    call: MpiCall,
+    win: object,
+    origin: object,
+    result: object,
+    target_rank: int,
+    target_disp: int,
+    op: object,
 ) -> After | None:
     return _fetches(monitor, call, win, origin, result, target_rank, target_disp, op)
 
@@ -192,10 +207,10 @@ def _fetches_one(
 def _swaps(
     monitor: Monitor,
     call: MpiCall,
-    win: Any,
-    origin: Any,
-    compare: Any,
-    result: Any,
+    win: object,
+    origin: object,
+    compare: object,
+    result: object,
     target_rank: int,
     target_disp: int,
 ) -> After | None:
@@ -248,12 +263,12 @@ def _completing(
 ) -> Callable[..., After | None]:
     """Return the check of a call that completes the accesses to some targets."""
 
-    def follow(monitor: Monitor, call: MpiCall, win: Any, *args: Any) -> After | None:
+    def follow(monitor: Monitor, call: MpiCall, win: object, *args: object) -> After | None:
         mine = _window_of(call, win)
         if mine is None:
             return None
 
-        def done(_: Any) -> None:
+        def done(_: object) -> None:
             for target in list(targets(mine, next(iter(args), None))):
                 accesses = mine.open.pop(target, ())
                 _complete(call.rank, accesses)
@@ -274,12 +289,12 @@ def _completing(
 def _completing_locally(targets: Callable[[OpenWindow, Any], Iterable[int]]) -> Callable[..., After | None]:
     """Return the check of a call that completes the accesses to some targets at the origin."""
 
-    def follow(monitor: Monitor, call: MpiCall, win: Any, *args: Any) -> After | None:
+    def follow(monitor: Monitor, call: MpiCall, win: object, *args: object) -> After | None:
         mine = _window_of(call, win)
         if mine is None:
             return None
 
-        def done(_: Any) -> None:
+        def done(_: object) -> None:
             for target in targets(mine, next(iter(args), None)):
                 _complete_at_origin(call.rank, mine, target, [*mine.open.get(target, ())])
 
@@ -299,7 +314,7 @@ def _one(_: OpenWindow, target: Any) -> Iterable[int]:
     return (target,)
 
 
-def _every(mine: OpenWindow, _: Any) -> Iterable[int]:
+def _every(mine: OpenWindow, _: object) -> Iterable[int]:
     return {*mine.open, *mine.locks}
 
 
@@ -313,7 +328,7 @@ def _ending(call: MpiCall, mine: OpenWindow) -> After | None:
     open_ones = [access for accesses in mine.open.values() for access in accesses]
     _end(call.rank, open_ones)
 
-    def done(_: Any) -> None:
+    def done(_: object) -> None:
         _free_buffers(open_ones)
         mine.open.clear()
 
@@ -342,13 +357,13 @@ def _fence(monitor: Monitor, call: MpiCall, win: Any, assertion: int) -> After |
     return ended
 
 
-def _lock(monitor: Monitor, call: MpiCall, win: Any, rank: int, lock_type: int, assertion: int) -> After | None:
+def _lock(monitor: Monitor, call: MpiCall, win: object, rank: int, lock_type: int, assertion: int) -> After | None:
     mine, place = _window_of(call, win), call.place
     if mine is None:
         return None
     mine.awaited_lock = rank, lock_type
 
-    def done(_: Any) -> None:
+    def done(_: object) -> None:
         mine.awaited_lock = None
         mine.locks[rank] = lock_type
         mine.begun[rank] = place
@@ -359,13 +374,13 @@ def _lock(monitor: Monitor, call: MpiCall, win: Any, rank: int, lock_type: int, 
     return done
 
 
-def _lock_all(monitor: Monitor, call: MpiCall, win: Any, assertion: int) -> None:
+def _lock_all(monitor: Monitor, call: MpiCall, win: object, assertion: int) -> None:
     mine = _window_of(call, win)
     if mine is not None:
         mine.begun[epochs.ALL] = call.place
 
 
-def _sync(monitor: Monitor, call: MpiCall, win: Any) -> None:
+def _sync(monitor: Monitor, call: MpiCall, win: object) -> None:
     """Check ``Sync``: a rank that reads its own memory in a loop learns of accumulations there."""
     mine = _window_of(call, win)
     if mine is not None:
@@ -387,7 +402,7 @@ def _signal(monitor: Monitor, mine: OpenWindow, kind: str, source: int, dest: in
     return found
 
 
-def _post(monitor: Monitor, call: MpiCall, win: Any, group: Any, assertion: int) -> None:
+def _post(monitor: Monitor, call: MpiCall, win: object, group: object, assertion: int) -> None:
     mine = _window_of(call, win)
     if mine is not None:
         mine.begun[epochs.POSTED] = call.place
@@ -398,7 +413,7 @@ def _post(monitor: Monitor, call: MpiCall, win: Any, group: Any, assertion: int)
             signal.since = moment
 
 
-def _start(monitor: Monitor, call: MpiCall, win: Any, group: Any, assertion: int) -> None:
+def _start(monitor: Monitor, call: MpiCall, win: object, group: object, assertion: int) -> None:
     mine = _window_of(call, win)
     if mine is not None:
         mine.begun[epochs.ALL] = call.place
@@ -406,7 +421,7 @@ def _start(monitor: Monitor, call: MpiCall, win: Any, group: Any, assertion: int
         mine.allowed = dict(zip(mine.started, _await_signals(monitor, call, mine, "Post", mine.started), strict=True))
 
 
-def _completes(monitor: Monitor, call: MpiCall, win: Any) -> After | None:
+def _completes(monitor: Monitor, call: MpiCall, win: object) -> After | None:
     mine = _window_of(call, win)
     if mine is None:
         return None
@@ -416,12 +431,12 @@ def _completes(monitor: Monitor, call: MpiCall, win: Any) -> After | None:
     return ended
 
 
-def _waits(monitor: Monitor, call: MpiCall, win: Any) -> After | None:
+def _waits(monitor: Monitor, call: MpiCall, win: object) -> After | None:
     mine = _window_of(call, win)
     if mine is None:
         return None
 
-    def done(over: Any) -> None:
+    def done(over: object) -> None:
         if over:
             _await_signals(monitor, call, mine, "Complete", mine.exposed_to)
             moment = call.rank.next_moment()

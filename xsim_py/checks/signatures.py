@@ -100,7 +100,7 @@ def kind_of_elements(core: Type) -> str:
     return " and ".join(dict.fromkeys(name for name, _ in _runs(core)))
 
 
-def of_buffer(buf: Any, blocks: int = 0) -> Signature | None:
+def of_buffer(buf: object, blocks: int = 0) -> Signature | None:
     """Return the signature of a buffer argument, or of each of its blocks.
 
     The result is None if it is invalid.

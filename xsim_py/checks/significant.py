@@ -40,12 +40,12 @@ def _roles(core: Any, row: Collective, root: Any) -> tuple[bool, bool]:
     return True, row.name != "Exscan" or core.me > 0
 
 
-def receives(core: Any, row: Collective, root: Any) -> bool:
+def receives(core: object, row: Collective, root: object) -> bool:
     """Return True if a rank receives in a collective."""
     return _roles(core, row, root)[1]
 
 
-def significant(core: Any, row: Collective, root: Any, given: dict[str, Any]) -> tuple[Any, Any]:
+def significant(core: Any, row: Collective, root: object, given: dict[str, Any]) -> tuple[Any, Any]:
     """Return the buffers that a rank reads and writes in a collective, or None.
 
     Both are buffer arguments that `buffers` accepts, or parsed buffers.
@@ -76,7 +76,7 @@ def significant(core: Any, row: Collective, root: Any, given: dict[str, Any]) ->
     return sent, received
 
 
-def _blocks(spec: Any, form: str, peers: Sequence[int], *, writable: bool) -> Any:
+def _blocks(spec: object, form: str, peers: Sequence[int], *, writable: bool) -> Any:
     """Return the blocks of a buffer with one block per rank, without those of missing ranks."""
     if spec is None or is_in_place(spec) or not peers:
         return None
@@ -98,19 +98,19 @@ def _blocks(spec: Any, form: str, peers: Sequence[int], *, writable: bool) -> An
     return parsed
 
 
-def check_blocks(monitor: Monitor, call: MpiCall, received: Any) -> None:
+def check_blocks(monitor: Monitor, call: MpiCall, received: object) -> None:
     """Find a byte that a collective would write more than once."""
     if type(received) is BlockBuffer:
         arguments.once(monitor, call, buffers.pieces_of_blocks(received))
 
 
-def guards(monitor: Monitor, call: MpiCall, sent: Any, received: Any) -> tuple[buffers.Used | None, ...]:
+def guards(monitor: Monitor, call: MpiCall, sent: object, received: object) -> tuple[buffers.Used | None, ...]:
     """Return the guards of the buffers of a nonblocking collective; see `significant`."""
     return buffers.guard_send_buffer(monitor, call, sent), buffers.guard_receive_buffer(monitor, call, received)
 
 
 def check_buffers(
-    monitor: Monitor, call: MpiCall, core: Any, row: Collective, root: Any, given: dict[str, Any]
+    monitor: Monitor, call: MpiCall, core: object, row: Collective, root: object, given: dict[str, Any]
 ) -> After | None:
     """Find incorrect buffers of a blocking collective, and the requests that use them."""
     is_in_use = bool(call.rank.buffers or call.rank.exposed)

@@ -91,5 +91,5 @@ def stored(stack: Stack, instruction: dis.Instruction) -> dict[str, Entry]:
     return {each: entry(stack, first + i) for i, each in enumerate(names)}
 
 
-def _each(value: Any) -> tuple[Any, ...]:
+def _each(value: object) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)

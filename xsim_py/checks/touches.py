@@ -61,7 +61,7 @@ class GuardedMemory(Protocol):
     """Whether accesses are allowed as long as no others touch the same bytes."""
 
     def record_access(
-        self, how: str, place: Place, pieces: list[tuple[int, int]], array: Any, frame: FrameType
+        self, how: str, place: Place, pieces: list[tuple[int, int]], array: object, frame: FrameType
     ) -> None:
         """Record that an instruction is about to load from the memory or store to it."""
 

@@ -95,7 +95,7 @@ def _add_program(parser: ArgumentParser) -> None:
     add("arguments", metavar="FILE", nargs="...", help="its arguments")
 
 
-def _offer(action: Action, command: str, shtab: Any, offers: dict[tuple[str, ...], dict[str, Any]]) -> None:
+def _offer(action: Action, command: str, shtab: object, offers: dict[tuple[str, ...], dict[str, Any]]) -> None:
     """Set the completions of an option's or argument's value."""
     from argparse import SUPPRESS
 

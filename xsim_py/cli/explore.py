@@ -50,7 +50,7 @@ def add_explore_parser(commands: Any) -> list[Action]:
 
 
 def _add_mode(
-    modes: Any, name: str, help: str, description: str, ranks: Any = positive
+    modes: Any, name: str, help: str, description: str, ranks: object = positive
 ) -> tuple[ArgumentParser, list[Action]]:
     """Add a mode of exploration, with the options common to all."""
     from argparse import RawDescriptionHelpFormatter
@@ -79,7 +79,7 @@ def _add_mode(
     ]
 
 
-def _add_failures(modes: Any) -> list[Action]:
+def _add_failures(modes: object) -> list[Action]:
     parser, options = _add_mode(
         modes,
         "failures",
@@ -107,7 +107,7 @@ def _add_failures(modes: Any) -> list[Action]:
     ]
 
 
-def _add_wildcards(modes: Any) -> list[Action]:
+def _add_wildcards(modes: object) -> list[Action]:
     parser, options = _add_mode(
         modes,
         "wildcards",
@@ -139,7 +139,7 @@ def _add_wildcards(modes: Any) -> list[Action]:
     ]
 
 
-def _add_noise(modes: Any) -> list[Action]:
+def _add_noise(modes: object) -> list[Action]:
     from xsim_py.parameters import part
 
     parser, options = _add_mode(
@@ -171,7 +171,7 @@ def _add_noise(modes: Any) -> list[Action]:
     ]
 
 
-def _add_inputs(modes: Any) -> list[Action]:
+def _add_inputs(modes: object) -> list[Action]:
     parser, options = _add_mode(
         modes,
         "inputs",

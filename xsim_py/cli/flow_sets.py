@@ -46,21 +46,21 @@ class JsonSection:
             raise self.wrong(key, f"expected a number of at least {least:g}, got {value!r}")
         return float(value)
 
-    def integer(self, key: str, default: Any = _MISSING, *, least: int = 0) -> int:
+    def integer(self, key: str, default: object = _MISSING, *, least: int = 0) -> int:
         """Return an integer of at least `least`."""
         number = self.number(key, default, least=least)
         if not number.is_integer():
             raise self.wrong(key, f"expected an integer, got {number!r}")
         return int(number)
 
-    def bandwidth(self, key: str, default: Any = _MISSING) -> float:
+    def bandwidth(self, key: str, default: object = _MISSING) -> float:
         """Return a positive number."""
         value = self.number(key, default)
         if not value:
             raise self.wrong(key, "0 is out of range: expected a positive bandwidth")
         return value
 
-    def counts(self, key: str, default: Any = _MISSING) -> list[int]:
+    def counts(self, key: str, default: object = _MISSING) -> list[int]:
         """Return a list of positive integers."""
         values = self._value(key, default)
         if not isinstance(values, list) or not values:
@@ -87,7 +87,7 @@ class JsonSection:
         each = JsonSection(self.file, f"{self.at}{key}.", value)
         return [each.bandwidth(layer) if key.startswith("bandwidth") else each.number(layer) for layer in layers]
 
-    def _value(self, key: str, default: Any) -> Any:
+    def _value(self, key: str, default: object) -> Any:
         value = self.values.get(key, default)
         if value is _MISSING:
             raise self.wrong(key, "missing")
@@ -206,7 +206,7 @@ class FlowSet:
         return links, ways
 
 
-def _section(file: Path, at: str, section: Any) -> JsonSection:
+def _section(file: Path, at: str, section: object) -> JsonSection:
     if not isinstance(section, dict):
         raise ConfigError(f"{file}: {at.rstrip('.') or 'file'}: expected a section of keys and values")
     return JsonSection(file, at, section)

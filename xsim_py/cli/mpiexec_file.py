@@ -11,7 +11,7 @@ import os
 import stat
 from argparse import ArgumentTypeError
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from argparse import Action
@@ -82,7 +82,7 @@ def _opposite(name: str) -> str:
     return {"quiet": "--verbose", "verbose": "--quiet", "ft": "--no-ft", "no-ft": "--ft"}.get(name, "")
 
 
-def _texts(value: Any, entry: Entry) -> list[tuple[Entry, str | None]]:
+def _texts(value: object, entry: Entry) -> list[tuple[Entry, str | None]]:
     """Return each value as text, with its location; a section is a list of ``key=value``."""
     if isinstance(value, dict):
         return [(item, None if _text(item) is None else f"{key}={_text(item)}") for key, item in value.items()]

@@ -170,7 +170,7 @@ def check_report(name: str | None) -> None:
         raise ConfigError(f"--report {error}") from error
 
 
-def add_parameter(parser: ArgumentParser, name: str, **changes: Any) -> Action:
+def add_parameter(parser: ArgumentParser, name: str, **changes: object) -> Action:
     """Add the option for a parameter of a run, with changed settings of argparse, and return it."""
     row = PARAMETERS[name]
     settings: dict[str, Any] = {"help": row.help, "dest": name}

@@ -61,7 +61,7 @@ class Patient:
         """The binary file, whose writes never fail either."""
         return SimpleNamespace(write=partial(self._attempt, self._stream.buffer.write))
 
-    def _attempt(self, call: Callable[..., Any], *data: Any) -> None:
+    def _attempt(self, call: Callable[..., Any], *data: object) -> None:
         if self.error is None:
             try:
                 call(*data)

@@ -40,7 +40,7 @@ class FrameSocket:
         with suppress(OSError):
             self._end.shutdown(_socket.SHUT_RDWR)
 
-    def send(self, what: Any, buffers: Sequence[Any] = ()) -> None:
+    def send(self, what: object, buffers: Sequence[Any] = ()) -> None:
         """Send a frame."""
         rest = sum(map(len, buffers)) if buffers else 0
         if rest > _SMALL:

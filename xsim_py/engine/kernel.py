@@ -96,7 +96,7 @@ class Kernel(simpy.Environment):
         """The time of the current event."""
         return self._now  # type: ignore[return-value]
 
-    def post(self, time_ps: int, key: int, handler: Callable[[Any], object], argument: Any) -> None:
+    def post(self, time_ps: int, key: int, handler: Callable[[Any], object], argument: object) -> None:
         """Schedule ``handler(argument)`` at `time_ps`; `key` orders events of equal time."""
         entries = self.due.get(time_ps)
         if entries is None:

@@ -78,11 +78,11 @@ class RankHost(Protocol):
         """Switch the interpreter to the state in which no rank runs, until one resumes."""
         ...
 
-    def report_of(self, shard: Any) -> Any:
+    def report_of(self, shard: object) -> Any:
         """Return a picklable report of a shard that has just run, for the coordinator, or None."""
         ...
 
-    def take_report(self, number: int, report: Any) -> None:
+    def take_report(self, number: int, report: object) -> None:
         """Process, in the coordinator, a report that `report_of` returned in the process of a shard."""
         ...
 

@@ -94,7 +94,7 @@ class Mpi:
             sys.stderr.flush()
             self.leave(status)
 
-    def simulate(self, work: Callable[[Sequence[int]], list[Any]], host: Any) -> list[Any]:
+    def simulate(self, work: Callable[[Sequence[int]], list[Any]], host: object) -> list[Any]:
         """Call `work` with the one shard of this process."""
         return work(self.local)
 
@@ -156,7 +156,7 @@ class Mpi:
         gathered: list[Any] | None = self._comm.gather(parts[0], root=0)
         return gathered
 
-    def broadcast(self, value: Any) -> Any:
+    def broadcast(self, value: object) -> Any:
         """Return the value of shard 0's process."""
         return self._comm.bcast(value, root=0)
 

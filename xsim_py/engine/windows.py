@@ -82,11 +82,11 @@ class ShardProtocol(Protocol):
         """Remove and return the outgoing batches: one picklable batch per receiving shard."""
         ...
 
-    def receive(self, batch: Any) -> None:
+    def receive(self, batch: object) -> None:
         """Put a batch of another shard into the queue."""
         ...
 
-    def span_ps(self, batch: Any) -> tuple[int, int]:
+    def span_ps(self, batch: object) -> tuple[int, int]:
         """Return the times of the first and last event of a batch.
 
         The first is -1 if the batch must be received at the end of this window.
@@ -158,7 +158,7 @@ class Loopback:
         """Return an empty context: an exception ends the only process anyway."""
         return nullcontext()
 
-    def simulate(self, work: Callable[[Sequence[int]], list[Any]], host: Any) -> list[Any]:
+    def simulate(self, work: Callable[[Sequence[int]], list[Any]], host: object) -> list[Any]:
         """Call `work` with the numbers of all shards."""
         return work(self.local)
 
@@ -190,7 +190,7 @@ class Loopback:
         """Return the parts, which are those of all shards."""
         return parts
 
-    def broadcast(self, value: Any) -> Any:
+    def broadcast(self, value: object) -> Any:
         """Return the value."""
         return value
 

@@ -131,7 +131,7 @@ class Inputs(NamedTuple):
 
 
 def inputs(
-    program: Any,
+    program: object,
     *,
     ranks: Sequence[int],
     args: Sequence[str] = (),
@@ -141,7 +141,7 @@ def inputs(
     folder: str | None = None,
     progress: Progress | None = None,
     kind: str | None = None,
-    **options: Any,
+    **options: object,
 ) -> Inputs:
     """Run a program under the checks with each rank count and each value of its arguments.
 
@@ -227,7 +227,7 @@ def _difference(file: str, results: Mapping[Input, tuple[str, ...]]) -> InputDif
     return None
 
 
-def _named(program: Any, kind: str | None) -> str:
+def _named(program: object, kind: str | None) -> str:
     """Return the name of the program in findings."""
     if callable(program):
         return str(getattr(program, "__name__", program))

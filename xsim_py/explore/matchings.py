@@ -79,7 +79,7 @@ class Matchings(NamedTuple):
 
 
 def wildcards(
-    program: Any,
+    program: object,
     *,
     ranks: int,
     budget: int = BUDGET,

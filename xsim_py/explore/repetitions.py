@@ -61,7 +61,7 @@ class NoisyRuns(NamedTuple):
 
 
 def noise(
-    program: Any,
+    program: object,
     *,
     ranks: int,
     runs: int = RUNS,
@@ -74,7 +74,7 @@ def noise(
     folder: str | None = None,
     progress: Progress | None = None,
     kind: str | None = None,
-    **options: Any,
+    **options: object,
 ) -> NoisyRuns:
     """Run a program repeatedly, each time with different network jitter.
 

@@ -146,7 +146,7 @@ def working_in(folder: str | None) -> Iterator[None]:
         yield
 
 
-def simulate_arguments(program: Any, kind: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
+def simulate_arguments(program: object, kind: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of `simulate`, with failures as a list and machine keys as a mapping.
 
     File names become absolute, because runs have other working directories.
@@ -229,7 +229,7 @@ class Runner:
             yield number, execute(task)
 
 
-def in_workers(program: Any) -> bool:
+def in_workers(program: object) -> bool:
     """Return True if a program can run in other processes."""
     return not callable(program)
 

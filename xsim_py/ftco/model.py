@@ -547,7 +547,7 @@ def service_distance(bits: Any) -> Any:
     return distance
 
 
-def interval_distance(now: Any, degree: Any) -> Any:
+def interval_distance(now: object, degree: Any) -> Any:
     """Return the deterministic service distance: 1 in half of 4 * degree steps, 2 in a quarter."""
     interval = 4 * max(1, degree)
     rest = interval - now % interval

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 
-def failed(comm: Any) -> list[int]:
+def failed(comm: object) -> list[int]:
     """Return the ranks of a communicator that this rank knows to have failed, from any source.
 
     Parameters
@@ -32,7 +32,7 @@ def failed(comm: Any) -> list[int]:
     return sorted(state.context.places(state.failed_members()))
 
 
-def missing(comm: Any) -> list[int]:
+def missing(comm: object) -> list[int]:
     """Return the ranks whose contributions the last FTCO collective of this rank lacks.
 
     Parameters
@@ -55,7 +55,7 @@ def missing(comm: Any) -> list[int]:
     return sorted(_state(comm, "missing").missing)
 
 
-def replace(comm: Any, value: Any) -> None:
+def replace(comm: object, value: object) -> None:
     """Set the value that replaces contributions of failed ranks in later FTCO collectives.
 
     All members must set the same value, because each rank uses it for its own result. Duplicates of `comm` do not
@@ -80,7 +80,7 @@ def replace(comm: Any, value: Any) -> None:
     _state(comm, "replace").replacement = None if value is None else (value,)
 
 
-def _state(comm: Any, name: str) -> Any:
+def _state(comm: object, name: str) -> Any:
     """Return the simulated communicator of a handle of the program."""
     from xsim_py.errors import XsimError
     from xsim_py.process.ranks import current

@@ -26,7 +26,7 @@ class Attributed(Handle):
     def Get_attr(self, keyval: int) -> Any:
         return attributes.get_attribute(self._attributes(), self._kind, keyval)
 
-    def Set_attr(self, keyval: int, attrval: Any) -> None:
+    def Set_attr(self, keyval: int, attrval: object) -> None:
         attributes.set_attribute(self, self._attributes(), self._kind, keyval, attrval)
 
     def Delete_attr(self, keyval: int) -> None:

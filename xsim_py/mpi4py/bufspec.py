@@ -241,14 +241,14 @@ def unpack_each(target: UserBuffer | BlockBuffer, parts: Sequence[bytes | None],
 # ------------------------------------------------------------------------------------------- the two hot paths
 
 
-def packed(buf: Any) -> bytes:
+def packed(buf: object) -> bytes:
     """Return the bytes of a send buffer in any form that point-to-point calls take."""
     if type(buf) is _ndarray and buf.dtype in _FAST and buf.flags.c_contiguous:
         return buf.tobytes()
     return message(buf, writable=False).pack()
 
 
-def plain_size(buf: Any) -> int:
+def plain_size(buf: object) -> int:
     """Return the size in bytes of a receive buffer of the simplest kind; else 0.
 
     `store` can fill these buffers.
@@ -270,7 +270,7 @@ def store(array: NDArray[Any], data: bytes) -> None:
     fill(array, 0, data)
 
 
-def receiver(buf: Any) -> UserBuffer:
+def receiver(buf: object) -> UserBuffer:
     """Return the object that stores a message in a receive buffer of any point-to-point form."""
     if type(buf) is _ndarray and buf.flags.carray and (size_bytes := buf.nbytes):
         datatype = _FAST.get(buf.dtype)
@@ -287,7 +287,7 @@ def receiver(buf: Any) -> UserBuffer:
 # -------------------------------------------------------------------------------------------- the general forms
 
 
-def message(spec: Any, *, writable: bool, blocks: int = 0) -> UserBuffer:
+def message(spec: object, *, writable: bool, blocks: int = 0) -> UserBuffer:
     """Parse a buffer (`BufSpec`, `BufSpecB`) for point-to-point or equal blocks.
 
     `writable` says whether data will be received into it. `blocks` is the number of ranks for which the buffer has a
@@ -314,7 +314,7 @@ def message(spec: Any, *, writable: bool, blocks: int = 0) -> UserBuffer:
     return UserBuffer(memory, offset, count, core)
 
 
-def vector_message(spec: Any, *, writable: bool, blocks: int) -> BlockBuffer:
+def vector_message(spec: object, *, writable: bool, blocks: int) -> BlockBuffer:
     """Parse a buffer for collectives with a count and a displacement for each rank (`BufSpecV`)."""
     buf, count_spec, displ_spec, datatype = _items(spec, tuple)
     memory, core = _memory(buf, datatype, writable)
@@ -387,7 +387,7 @@ def check_same(send: UserBuffer, receive: UserBuffer) -> None:
 Items: TypeAlias = tuple[Any, Any, Any, Any]
 
 
-def _items(spec: Any, pair_types: Any) -> Items:
+def _items(spec: object, pair_types: Any) -> Items:
     """Split a specification into buffer, count(s), displacement(s) and type."""
     if not isinstance(spec, (list, tuple)):
         if type(spec) is not _ndarray and (spec is None or not _exports(spec)):
@@ -406,7 +406,7 @@ def _items(spec: Any, pair_types: Any) -> Items:
     return buf, count, displacement, spec[2] if len(spec) == 3 else None
 
 
-def _exports(obj: Any) -> bool:
+def _exports(obj: object) -> bool:
     """Return True if an object implements a buffer interface, even if it may refuse requests."""
     if isinstance(obj, _EXPORTERS) or is_bottom(obj) or is_in_place(obj) or is_foreign(obj):
         return True

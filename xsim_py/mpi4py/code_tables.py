@@ -47,7 +47,7 @@ class CodeTable(UserDict[str, V]):
     def __or__(self, other: Any) -> Any:
         return self.data | dict(other) if isinstance(other, Mapping) else NotImplemented
 
-    def __ror__(self, other: Any) -> Any:
+    def __ror__(self, other: object) -> Any:
         return other | self.data if isinstance(other, dict) else NotImplemented
 
     def copy(self) -> Any:

@@ -68,7 +68,7 @@ def note_refusal(comm: Communicator, name: str, error: Exception) -> None:
         comm.fabric.order.refuse(comm, name, str(error))
 
 
-def _run_once(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> Any:
+def _run_once(comm: Communicator, plan: Callable[..., Plan], name: str, *args: object) -> Any:
     """Prepare a plan and run it now, without uniform error handling.
 
     The caller does that.
@@ -96,7 +96,7 @@ def start(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) 
     return Request._make(Task(begin(name, partial(timed, *planned)), comm=comm))
 
 
-def handled(comm: Communicator, function: Callable[..., Any], *args: Any) -> Any:
+def handled(comm: Communicator, function: Callable[..., Any], *args: object) -> Any:
     """Call a function whose MPI errors go to the communicator's error handler.
 
     Return None if that handled one.
@@ -109,7 +109,7 @@ def handled(comm: Communicator, function: Callable[..., Any], *args: Any) -> Any
         return None
 
 
-def persist(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> Prequest:
+def persist(comm: Communicator, plan: Callable[..., Plan], name: str, *args: object) -> Prequest:
     """Initialise a persistent collective; wrong arguments are rejected now.
 
     It takes its number on the communicator now, and each start uses that number again: so processes may start the
@@ -158,8 +158,8 @@ class Collectives(CommHandle):
 
     def Reduce_scatter_init(
         self,
-        sendbuf: Any,
-        recvbuf: Any,
+        sendbuf: object,
+        recvbuf: object,
         recvcounts: Sequence[int] | None = None,
         op: Op = SUM,
         info: Info = INFO_NULL,

@@ -152,19 +152,19 @@ def op_name(op: Op) -> str:
     return op._impl.name or "a user-defined operation"
 
 
-def _in_place(comm: Communicator, buf: Any) -> bool:
+def _in_place(comm: Communicator, buf: object) -> bool:
     """Return True if a buffer is `IN_PLACE`, which is only valid on intracommunicators."""
     return comm.local is None and is_in_place(buf)
 
 
-def _parse_sent(buf: Any) -> UserBuffer:
+def _parse_sent(buf: object) -> UserBuffer:
     """Parse a send buffer in any form, if more than its bytes matters."""
     if type(buf) is np.ndarray and buf.flags.carray:
         return receiver(buf)  # hot path: the same description, found faster
     return message(buf, writable=False)
 
 
-def _check_distinct(sendbuf: Any, recvbuf: Any, *, offset_bytes: int = 0) -> None:
+def _check_distinct(sendbuf: object, recvbuf: object, *, offset_bytes: int = 0) -> None:
     """Reject sending from the receive buffer itself, like MPICH; `IN_PLACE` serves that purpose.
 
     Only two arrays over the same memory, or the same object passed twice, are detected. `offset_bytes` is the offset of
@@ -226,7 +226,7 @@ def barrier(comm: Communicator, name: str) -> Plan:
     return 0, lambda: perform(ch, forms.BARRIER, algorithm), ch
 
 
-def bcast(comm: Communicator, name: str, buf: Any, root: int) -> Plan:
+def bcast(comm: Communicator, name: str, buf: object, root: int) -> Plan:
     """Plan a broadcast."""
     root = integer(root)
     role = role_of(comm, root)
@@ -249,7 +249,7 @@ def bcast(comm: Communicator, name: str, buf: Any, root: int) -> Plan:
     return 0 if data is None else size_bytes, body, ch
 
 
-def gather(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any, root: int) -> Plan:
+def gather(comm: Communicator, name: str, form: str, sendbuf: object, recvbuf: object, root: int) -> Plan:
     """Plan a gather of blocks to the root; `form` is ``"v"`` if they differ in size."""
     root = integer(root)
     role = role_of(comm, root)
@@ -277,7 +277,7 @@ def gather(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any,
     return 0 if data is None else len(data), body, ch
 
 
-def scatter(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any, root: int) -> Plan:
+def scatter(comm: Communicator, name: str, form: str, sendbuf: object, recvbuf: object, root: int) -> Plan:
     """Plan a scatter of the root's blocks; `form` is ``"v"`` if they differ in size."""
     root = integer(root)
     role = role_of(comm, root)
@@ -307,7 +307,7 @@ def scatter(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any
     return 0 if parts is None else sum(map(len, parts)), body, ch
 
 
-def allgather(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any) -> Plan:
+def allgather(comm: Communicator, name: str, form: str, sendbuf: object, recvbuf: object) -> Plan:
     """Plan an allgather of all ranks' blocks; `form` is ``"v"`` if they differ in size."""
     blocks = len(comm.remote)
     target = PARSERS[form](recvbuf, writable=True, blocks=blocks)
@@ -324,7 +324,7 @@ def allgather(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: A
     return len(data), lambda: target.unpack_parts(perform(ch, forms.BLOCKS, algorithm, data, sizes)), ch
 
 
-def alltoall(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any) -> Plan:
+def alltoall(comm: Communicator, name: str, form: str, sendbuf: object, recvbuf: object) -> Plan:
     """Plan an all-to-all exchange.
 
     `form` is ``"v"`` if blocks differ in size, ``"w"`` if also in type.
@@ -352,7 +352,7 @@ def alltoall(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: An
     return size_bytes, lambda: target.unpack_parts(algorithm(ch, parts.listed())), ch
 
 
-def reduce(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, op: Op, root: int) -> Plan:
+def reduce(comm: Communicator, name: str, sendbuf: object, recvbuf: object, op: Op, root: int) -> Plan:
     """Plan a reduction to the root."""
     root = integer(root)
     role = role_of(comm, root)
@@ -383,7 +383,7 @@ def reduce(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, op: Op, ro
     return 0 if data is None else size_bytes, body, ch
 
 
-def allreduce(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, op: Op) -> Plan:
+def allreduce(comm: Communicator, name: str, sendbuf: object, recvbuf: object, op: Op) -> Plan:
     """Plan a reduction to all ranks."""
     data, target = operands(comm, sendbuf, recvbuf)
     fold = fold_of(op, target.datatype)
@@ -394,7 +394,7 @@ def allreduce(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, op: Op)
     return size_bytes, lambda: target.unpack(perform(ch, forms.VECTOR, algorithm, data, fold)), ch
 
 
-def scan(comm: Communicator, name: str, operation: str, sendbuf: Any, recvbuf: Any, op: Op) -> Plan:
+def scan(comm: Communicator, name: str, operation: str, sendbuf: object, recvbuf: object, op: Op) -> Plan:
     """Plan a prefix reduction.
 
     ``"scan"`` including the rank's own contribution, ``"exscan"`` excluding it.
@@ -412,7 +412,7 @@ def scan(comm: Communicator, name: str, operation: str, sendbuf: Any, recvbuf: A
     return len(data), body, ch
 
 
-def reduce_scatter_block(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, op: Op) -> Plan:
+def reduce_scatter_block(comm: Communicator, name: str, sendbuf: object, recvbuf: object, op: Op) -> Plan:
     """Plan a reduction whose result is scattered in blocks of equal size."""
     blocks = len(comm.ranks)
     if _in_place(comm, sendbuf):
@@ -426,7 +426,7 @@ def reduce_scatter_block(comm: Communicator, name: str, sendbuf: Any, recvbuf: A
     return _reduce_scatter(comm, name, "reduce_scatter_block", source.pack_parts(blocks), target, op)
 
 
-def reduce_scatter(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, recvcounts: Any, op: Op) -> Plan:
+def reduce_scatter(comm: Communicator, name: str, sendbuf: object, recvbuf: object, recvcounts: object, op: Op) -> Plan:
     """Plan a reduction whose result is scattered in blocks of any size."""
     target = receiver(recvbuf)
     in_place = _in_place(comm, sendbuf) or (comm.local is None and sendbuf is recvbuf)
@@ -438,7 +438,7 @@ def reduce_scatter(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, re
     return _reduce_scatter(comm, name, "reduce_scatter", parts, target, op, detail)
 
 
-def counts_of(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, recvcounts: Any) -> Any:
+def counts_of(comm: Communicator, name: str, sendbuf: object, recvbuf: object, recvcounts: object) -> Any:
     """Return the counts of a reduce-scatter.
 
     If the program gives none, those that all ranks expect to receive.

@@ -277,12 +277,12 @@ class Datatype(Attributed):
             fail(c.ERR_TYPE, "the datatype has not been committed")
         return core
 
-    def Pack(self, inbuf: Any, outbuf: Any, position: int, comm: Comm) -> int:
+    def Pack(self, inbuf: object, outbuf: object, position: int, comm: Comm) -> int:
         core = self._committed()
         source, target = flat_view(inbuf, writable=False), flat_view(outbuf, writable=True)
         return _pack(core.pack(source, 0, len(source) // core.extent), target, _index(position))
 
-    def Unpack(self, inbuf: Any, position: int, outbuf: Any, comm: Comm) -> int:
+    def Unpack(self, inbuf: object, position: int, outbuf: object, comm: Comm) -> int:
         core = self._committed()
         source, target = flat_view(inbuf, writable=False), flat_view(outbuf, writable=True)
         count = len(target) // core.extent
@@ -292,13 +292,13 @@ class Datatype(Attributed):
     def Pack_size(self, count: int, comm: Comm) -> int:
         return _count(count) * self._committed().size
 
-    def Pack_external(self, datarep: str, inbuf: Any, outbuf: Any, position: int) -> int:
+    def Pack_external(self, datarep: str, inbuf: object, outbuf: object, position: int) -> int:
         core = self._committed()
         source, target = flat_view(inbuf, writable=False), flat_view(outbuf, writable=True)
         native = core.pack(source, 0, len(source) // core.extent)
         return _pack(external32.encode(datarep, core, native), target, _index(position))
 
-    def Unpack_external(self, datarep: str, inbuf: Any, position: int, outbuf: Any) -> int:
+    def Unpack_external(self, datarep: str, inbuf: object, position: int, outbuf: object) -> int:
         core = self._committed()
         source, target = flat_view(inbuf, writable=False), flat_view(outbuf, writable=True)
         count = len(target) // core.extent

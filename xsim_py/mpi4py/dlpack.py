@@ -54,12 +54,12 @@ def at_address(address: int, size: int) -> memoryview:
     return memoryview((ctypes.c_ubyte * size).from_address(address)).cast("B")
 
 
-def is_foreign(obj: Any) -> bool:
+def is_foreign(obj: object) -> bool:
     """Return True if an object offers its memory through DLPack or the CUDA array interface."""
     return hasattr(obj, "__dlpack__") or hasattr(obj, "__cuda_array_interface__")
 
 
-def foreign(obj: Any) -> memoryview | None:
+def foreign(obj: object) -> memoryview | None:
     """Return the memory offered through DLPack or the CUDA array interface; None if neither.
 
     Raises a `BufferError` if the memory cannot be used as a message, a `TypeError`, `ValueError` or `KeyError` if its
@@ -109,7 +109,7 @@ def _dlpack(obj: Any) -> memoryview:
     return _view(address, size_bytes, _tensor_dtype(code, bits, lanes), readonly, capsule, device)
 
 
-def _predates_dlpack_1(exporter: Any) -> bool:
+def _predates_dlpack_1(exporter: object) -> bool:
     """Return True if a method is a Python function that lacks the arguments of DLPack 1."""
     if type(exporter) is not MethodType or type(exporter.__func__) is not FunctionType:
         return False
@@ -202,7 +202,7 @@ def _cuda_array(obj: Any) -> memoryview:
     )
 
 
-def _check_type(value: Any, expected: type[object]) -> None:
+def _check_type(value: object, expected: type[object]) -> None:
     if not isinstance(value, expected):
         raise TypeError(f"Expected {expected.__name__}, got {type(value).__name__}")
 
@@ -256,14 +256,16 @@ _copy = os.pwrite  # the real one: a run has its own version
 _base_of = np.ndarray.__getattribute__  # `buffer` hides inherited attributes
 
 
-def is_device_memory(owner: Any) -> bool:
+def is_device_memory(owner: object) -> bool:
     """Return True if a buffer shows device memory, which only messages should access."""
     while isinstance(owner, np.ndarray | memoryview):
         owner = owner.obj if isinstance(owner, memoryview) else _base_of(owner, "base")
     return isinstance(owner, ctypes.Array) and getattr(owner, "device", 0) not in _CPU_DEVICES
 
 
-def _view(address: int, size_bytes: int, dtype: np.dtype[Any], readonly: bool, owner: Any, device: int) -> memoryview:
+def _view(
+    address: int, size_bytes: int, dtype: np.dtype[Any], readonly: bool, owner: object, device: int
+) -> memoryview:
     """Return a view of memory as an array that keeps its owner and device kind."""
     memory = (_byte * size_bytes).from_address(address)
     memory.owner, memory.device = owner, device

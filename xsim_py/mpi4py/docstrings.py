@@ -74,7 +74,7 @@ def _members(cls: type) -> Iterator[tuple[str, Any]]:
                 yield name, value
 
 
-def _describe(value: Any, name: str, text: str | None) -> None:
+def _describe(value: object, name: str, text: str | None) -> None:
     if text is None:
         return
     sentence = f"{text[0].upper()}{text[1:]}."

@@ -318,7 +318,7 @@ class _Door:
             _end(call, after, result)
             return result
 
-        def passing(*args: Any, **named: Any) -> Any:
+        def passing(*args: object, **named: object) -> Any:
             return unbound(_frame(CALLER), args, named)
 
         parameters = _parameters(function) if any(each.bound for each in found) else None
@@ -373,7 +373,7 @@ class _Door:
         return enter
 
 
-def _end(call: BoundCall, notify: Callable[[BoundCall, Any], object], outcome: Any) -> None:
+def _end(call: BoundCall, notify: Callable[[BoundCall, Any], object], outcome: object) -> None:
     """End a call, and notify tools of its result or exception."""
     call.is_open = False
     if call.outer is not None:
@@ -406,7 +406,7 @@ def open_door(patches: Patches, tools: Sequence[Tool]) -> None:
             _replace(patches, MPI, name, wrapped)
 
 
-def _replace(patches: Patches, owner: Any, name: str, value: Any) -> None:
+def _replace(patches: Patches, owner: object, name: str, value: object) -> None:
     """Replace a method or function until the end of the run."""
     patches.at_end(partial(setattr, owner, name, vars(owner)[name]))
     setattr(owner, name, value)

@@ -83,7 +83,7 @@ class BoundHandler:
         return True
 
 
-def first_handler(factory: Any, mpi_default: BoundHandler | None) -> BoundHandler | None:
+def first_handler(factory: object, mpi_default: BoundHandler | None) -> BoundHandler | None:
     """Return the initial error handler of an object by ``mpi4py.rc.errors``.
 
     The result is None for ERRORS_RETURN, the default. `factory` is that of a `BoundHandler`. `mpi_default` is MPI's own

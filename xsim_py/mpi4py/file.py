@@ -116,7 +116,7 @@ class File(HasErrorHandler):
         file: OpenFile = self._impl
         return file
 
-    def _manage(self, function: Callable[..., R], *args: Any) -> R | None:
+    def _manage(self, function: Callable[..., R], *args: object) -> R | None:
         """Call a function of the file; return None if the error handler has handled an error."""
         file = self._file()
         with Reporting(file.comm):
@@ -247,13 +247,13 @@ class File(HasErrorHandler):
 
     # -------------------------------------------------------------------------------------------------- the calls
 
-    def _do(self, call: FileCall, offset: int, buf: Any, status: Status | None) -> None:
+    def _do(self, call: FileCall, offset: int, buf: object, status: Status | None) -> None:
         file = self._file()
         with Reporting(file.comm):
             body = access.prepare(file, call, operator.index(offset), message(buf, writable=not call.writing))
             _fill(status, body())
 
-    def _start(self, call: FileCall, offset: int, buf: Any) -> Request:
+    def _start(self, call: FileCall, offset: int, buf: object) -> Request:
         file = self._file()
         operation: Operation | None = None
         with Reporting(file.comm):
@@ -261,12 +261,12 @@ class File(HasErrorHandler):
             operation = begin(call.name, body)
         return Request._make(_Transfer(operation, comm=file.comm))
 
-    def _begin(self, call: FileCall, offset: int, buf: Any) -> None:
+    def _begin(self, call: FileCall, offset: int, buf: object) -> None:
         file = self._file()
         with Reporting(file.comm):
             access.begin_split(file, call, operator.index(offset), message(buf, writable=not call.writing))
 
-    def _end(self, call: FileCall, buf: Any, status: Status | None) -> None:
+    def _end(self, call: FileCall, buf: object, status: Status | None) -> None:
         file = self._file()
         with Reporting(file.comm):
             message(buf, writable=not call.writing)

@@ -59,7 +59,7 @@ class BufferFill:
             raise absent(self.comm, self.comm.missing)
         return None
 
-    def _packed(self, value: Any, rank: int, size_bytes: int) -> bytes:
+    def _packed(self, value: object, rank: int, size_bytes: int) -> bytes:
         datatype = None if self.target is None else self.target.type_at(rank)
         if isinstance(value, bytes | bytearray | memoryview):
             data = bytes(value)

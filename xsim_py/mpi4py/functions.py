@@ -259,7 +259,7 @@ def Compute_dims(nnodes: int, dims: int | Sequence[int]) -> list[int]:
 # ------------------------------------------------------------------------------------------------------ memory
 
 
-def Get_address(location: Any) -> int:
+def Get_address(location: object) -> int:
     if location is None:
         return 0
     if isinstance(location, BottomType | InPlaceType | BufferAutomaticType):
@@ -285,7 +285,7 @@ def Free_mem(mem: buffer) -> None:
     mem.release()
 
 
-def Attach_buffer(buf: Any) -> None:
+def Attach_buffer(buf: object) -> None:
     send_buffers.attach(send_buffers.process_owner(mailbox()), *send_buffers.size_of(buf))
 
 
@@ -318,7 +318,7 @@ def _comm_lock_table(comm: Any) -> dict[Hashable, Any]:
     return table
 
 
-def _comm_lock(comm: Any, key: Hashable | None = None) -> Any:
+def _comm_lock(comm: object, key: Hashable | None = None) -> Any:
     return _comm_lock_table(comm).setdefault(key, SharedLock())
 
 

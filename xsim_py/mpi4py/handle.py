@@ -49,7 +49,7 @@ class Handle:
 
     _impl: Any
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         """Give our classes the names of a real MPI, for tracebacks and pickle."""
         super().__init_subclass__(**kwargs)
         cls._is_ours = cls.__module__.startswith("xsim_py.")
@@ -80,7 +80,7 @@ class Handle:
         return self
 
     @classmethod
-    def _constant(cls, name: str, impl: Any, number: int) -> Self:
+    def _constant(cls, name: str, impl: object, number: int) -> Self:
         """Create the predefined handle `name`, with its number in the standard's ABI."""
         self = cls._make(impl)
         handles.predefine(number, impl)
@@ -189,14 +189,14 @@ class UserFunctions:
         """Return the functions of the running process."""
         return of_process(f"user-defined {kind}s", lambda: cls(kind))
 
-    def register(self, item: Any) -> Any:
+    def register(self, item: object) -> Any:
         """Register a function; raise RuntimeError if there are too many."""
         if len(self.functions) >= self.LIMIT:
             raise RuntimeError(f"cannot create too many user-defined {self.kind}s")
         self.functions.add(item)
         return item
 
-    def unregister(self, item: Any) -> None:
+    def unregister(self, item: object) -> None:
         """Unregister a freed function."""
         self.functions.discard(item)
 

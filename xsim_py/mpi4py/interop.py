@@ -20,12 +20,12 @@ from .status import Status
 __all__ = ["_addressof", "_handleof", "_sizeof", "capsules"]
 
 
-def _is_a(arg: Any, cls: type[object]) -> bool:
+def _is_a(arg: object, cls: type[object]) -> bool:
     """Return True if an object is an instance of a class, or one of its subclasses."""
     return isinstance(arg, cls) or (isinstance(arg, type) and issubclass(arg, cls))
 
 
-def _sizeof(arg: Any) -> int:
+def _sizeof(arg: object) -> int:
     if _is_a(arg, Status):
         return Status().tomemory().nbytes
     if _is_a(arg, Handle):
@@ -33,7 +33,7 @@ def _sizeof(arg: Any) -> int:
     raise _type_error(arg)
 
 
-def _addressof(arg: Any) -> int:
+def _addressof(arg: object) -> int:
     if isinstance(arg, Status):
         return arg._address()
     if isinstance(arg, Handle):
@@ -41,7 +41,7 @@ def _addressof(arg: Any) -> int:
     raise _type_error(arg)
 
 
-def _handleof(arg: Any) -> int:
+def _handleof(arg: object) -> int:
     if isinstance(arg, Status):
         return arg._address()
     if isinstance(arg, Handle):

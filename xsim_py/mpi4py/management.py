@@ -261,7 +261,7 @@ class Management(HasErrorHandler, Attributed, CommHandle):
 
     # ------------------------------------------------------------------------------ buffers for buffered sends
 
-    def Attach_buffer(self, buf: Any) -> None:
+    def Attach_buffer(self, buf: object) -> None:
         send_buffers.attach(self._comm(), *send_buffers.size_of(buf))
 
     def Detach_buffer(self) -> Any:

@@ -63,7 +63,7 @@ class buffer(np.ndarray, metaclass=_OnlyOwnNames):
     __slots__ = ()
     __hash__ = object.__hash__  # type: ignore[assignment]
 
-    def __new__(cls, buf: Any = _NOTHING, /) -> buffer:
+    def __new__(cls, buf: object = _NOTHING, /) -> buffer:
         """Wrap an object that exports a contiguous buffer.
 
         Without an argument, return an empty buffer.
@@ -100,7 +100,7 @@ class buffer(np.ndarray, metaclass=_OnlyOwnNames):
         return buffer(bytearray(size))  # cleared or not: fresh memory must not differ between runs
 
     @staticmethod
-    def frombuffer(obj: Any, readonly: bool = False) -> buffer:
+    def frombuffer(obj: object, readonly: bool = False) -> buffer:
         view = flat_view(obj, writable=not readonly)
         return buffer(view.toreadonly() if readonly else view)
 
@@ -162,10 +162,10 @@ class buffer(np.ndarray, metaclass=_OnlyOwnNames):
     def __bool__(self) -> bool:
         return len(self) > 0
 
-    def __delitem__(self, item: Any) -> None:
+    def __delitem__(self, item: object) -> None:
         raise NotImplementedError("a buffer does not change its length")
 
-    def __getitem__(self, item: Any) -> Any:
+    def __getitem__(self, item: object) -> Any:
         self._check_accessible()
         if isinstance(item, slice):
             if item.step not in (None, 1):
@@ -191,7 +191,7 @@ class buffer(np.ndarray, metaclass=_OnlyOwnNames):
         memoryview(self)[item] = view
 
 
-def _index(item: Any, length: int) -> int:
+def _index(item: object, length: int) -> int:
     if not hasattr(item, "__index__"):
         raise TypeError("index must be integer or slice")
     index = operator.index(item)
@@ -231,7 +231,7 @@ class KnownViews:
     def __init__(self) -> None:
         self._views: dict[int, tuple[Any, memoryview | None]] = {}
 
-    def view(self, obj: Any) -> memoryview | None:
+    def view(self, obj: object) -> memoryview | None:
         """Return the view that `foreign` returns for an object, which is kept alive by the cache."""
         found = self._views.get(id(obj))
         if found is None:
@@ -251,7 +251,7 @@ class KnownViews:
 _known: KnownViews | None = None
 
 
-def flat_view(obj: Any, *, writable: bool) -> memoryview:
+def flat_view(obj: object, *, writable: bool) -> memoryview:
     """Return the contiguous memory that an object exports, as a flat view of bytes.
 
     Raises a `TypeError` or `ValueError` if the object exports no memory, and a `BufferError` if the memory is not
@@ -266,14 +266,14 @@ def flat_view(obj: Any, *, writable: bool) -> memoryview:
     return flattened(obj, view, writable=writable)
 
 
-def flattened(obj: Any, view: memoryview, *, writable: bool) -> memoryview:
+def flattened(obj: object, view: memoryview, *, writable: bool) -> memoryview:
     """Return the result of `flat_view` for an object whose exported view is known."""
     if view.c_contiguous and view.nbytes and not (writable and view.readonly):
         return view.cast("B")
     return _uncommon_view(obj, view, writable)
 
 
-def _uncommon_view(obj: Any, view: memoryview, writable: bool) -> memoryview:
+def _uncommon_view(obj: object, view: memoryview, writable: bool) -> memoryview:
     """Return a view of empty or Fortran-ordered memory; reject any other."""
     source = "dlpack: buffer" if is_foreign(obj) and type(obj) is not buffer else "memoryview: underlying buffer"
     if writable and view.readonly:
@@ -356,11 +356,11 @@ IN_PLACE = InPlaceType()
 BUFFER_AUTOMATIC = BufferAutomaticType()
 
 
-def is_bottom(obj: Any) -> bool:
+def is_bottom(obj: object) -> bool:
     """Return True if a buffer argument means absolute addresses."""
     return obj is None or obj is BOTTOM
 
 
-def is_in_place(obj: Any) -> bool:
+def is_in_place(obj: object) -> bool:
     """Return True if a buffer argument means that the other buffer serves for both."""
     return obj is None or obj is IN_PLACE

@@ -59,10 +59,10 @@ def attribute(get: Callable[[Any], Any], set_: Callable[[Any, Any], None] | None
     """
     reading, writing = get.__name__, "" if set_ is None else set_.__name__
 
-    def read(self: Any) -> Any:
+    def read(self: object) -> Any:
         return getattr(self, reading)()
 
-    def write(self: Any, value: Any) -> None:
+    def write(self: object, value: object) -> None:
         getattr(self, writing)(value)
 
     read.__annotations__["return"] = get.__annotations__["return"]

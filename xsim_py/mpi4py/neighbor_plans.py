@@ -51,7 +51,7 @@ def _channel(comm: Communicator, name: str, *, check: bool = True) -> Collective
     return ch
 
 
-def allgather(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any) -> Plan:
+def allgather(comm: Communicator, name: str, form: str, sendbuf: object, recvbuf: object) -> Plan:
     """Plan an allgather from all neighbours."""
     sources, dests, _ = _edges(comm)
     data = packed(sendbuf)
@@ -60,7 +60,7 @@ def allgather(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: A
     return len(data), lambda: unpack_each(target, neighbor.allgather(ch, data, sources, dests), "neighbour"), ch
 
 
-def alltoall(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any) -> Plan:
+def alltoall(comm: Communicator, name: str, form: str, sendbuf: object, recvbuf: object) -> Plan:
     """Plan an exchange of one block with each neighbour."""
     sources, dests, order = _edges(comm)
     parts = PARSERS[form](sendbuf, writable=False, blocks=len(dests)).pack_parts(len(dests))
@@ -73,7 +73,7 @@ def alltoall(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: An
     return sum(map(len, parts)), body, ch
 
 
-def allgather_objects(comm: Communicator, name: str, obj: Any) -> Plan:
+def allgather_objects(comm: Communicator, name: str, obj: object) -> Plan:
     """Plan sending one pickle to all neighbours."""
     return _exchange_pickles(comm, name, lambda count: [dump(obj)] * count)
 

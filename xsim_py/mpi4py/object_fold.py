@@ -200,7 +200,7 @@ _PYTHON_OPERATORS: dict[Any, str] = {
 _FOLDS = {name: PredefinedFold(op) for name, op in INSTANCES.items() if name != "OP_NULL"}
 
 
-def fold_of_objects(op: Any) -> PredefinedFold | None:
+def fold_of_objects(op: object) -> PredefinedFold | None:
     """Return how to compute an operation for all ranks; None if program code would run."""
     if not pickles_by_default():
         return None

@@ -34,7 +34,7 @@ def _channel(comm: Communicator, note: Note) -> CollectiveChannel:
     return ch
 
 
-def bcast(comm: Communicator, name: str, obj: Any, root: int) -> Plan:
+def bcast(comm: Communicator, name: str, obj: object, root: int) -> Plan:
     """Plan a broadcast."""
     data = dump(obj) if role_of(comm, root) == "root" else None
     ch = _channel(comm, note(name, root_of(comm, root)))
@@ -48,7 +48,7 @@ def scatter(comm: Communicator, name: str, parts: list[bytes] | None, root: int)
     return size_bytes, lambda: load(ftco.scatter(ch, parts, root, fill=ObjectFill(comm))), ch
 
 
-def gather(comm: Communicator, name: str, obj: Any, root: int) -> Plan:
+def gather(comm: Communicator, name: str, obj: object, root: int) -> Plan:
     """Plan a gather into a list on the root."""
     role_of(comm, root)
     data = dump(obj)
@@ -61,21 +61,21 @@ def gather(comm: Communicator, name: str, obj: Any, root: int) -> Plan:
     return len(data), body, ch
 
 
-def allgather(comm: Communicator, name: str, obj: Any) -> Plan:
+def allgather(comm: Communicator, name: str, obj: object) -> Plan:
     """Plan a gather into a list on all ranks."""
     data = dump(obj)
     ch = _channel(comm, note(name))
     return len(data), lambda: [load(part) for part in ftco.allgather(ch, data, None, fill=ObjectFill(comm))], ch
 
 
-def reduce(comm: Communicator, name: str, obj: Any, op: Callable[[Any, Any], Any], root: int) -> Plan:
+def reduce(comm: Communicator, name: str, obj: object, op: Callable[[Any, Any], Any], root: int) -> Plan:
     """Plan a reduction to the root."""
     role_of(comm, root)
     ch = _channel(comm, note(name, root_of(comm, root)))
     return 0, lambda: _combined(ch, REDUCE, root, obj, op), ch
 
 
-def allreduce(comm: Communicator, name: str, obj: Any, op: Callable[[Any, Any], Any]) -> Plan:
+def allreduce(comm: Communicator, name: str, obj: object, op: Callable[[Any, Any], Any]) -> Plan:
     """Plan a reduction to all ranks."""
     ch = _channel(comm, note(name))
     return 0, lambda: _combined(ch, ALLREDUCE, 0, obj, op), ch
@@ -99,7 +99,7 @@ def _combined(ch: Any, operation: str, root: int, obj: Any, op: Callable[[Any, A
     return result
 
 
-def _is_plain(obj: Any) -> bool:
+def _is_plain(obj: object) -> bool:
     """Return True if unpickling and combining an object runs no program code."""
     if type(obj) is np.ndarray or isinstance(obj, np.generic):
         return not obj.dtype.hasobject

@@ -89,7 +89,7 @@ def bcast(comm: Communicator, name: str, obj: Any, root: int, packed: bool = Fal
     return 0 if data is None else len(data), body, ch
 
 
-def gather(comm: Communicator, name: str, obj: Any, root: int) -> Plan:
+def gather(comm: Communicator, name: str, obj: object, root: int) -> Plan:
     """Plan a gather into a list on the root."""
     root = integer(root)
     if ftco_serves(comm, "gather"):
@@ -108,7 +108,7 @@ def gather(comm: Communicator, name: str, obj: Any, root: int) -> Plan:
     return 0 if data is None else len(data), body, ch
 
 
-def scatter(comm: Communicator, name: str, objects: Any, root: int) -> Plan:
+def scatter(comm: Communicator, name: str, objects: object, root: int) -> Plan:
     """Plan a scatter of the root's objects."""
     root = integer(root)
     role = role_of(comm, root)
@@ -126,7 +126,7 @@ def scatter(comm: Communicator, name: str, objects: Any, root: int) -> Plan:
     return 0 if parts is None else sum(map(len, parts)), body, ch
 
 
-def allgather(comm: Communicator, name: str, obj: Any) -> Plan:
+def allgather(comm: Communicator, name: str, obj: object) -> Plan:
     """Plan a gather into a list on all ranks."""
     if ftco_serves(comm, "allgather"):
         return ftco.allgather(comm, name, obj)
@@ -146,7 +146,7 @@ def _gather_everywhere(ch: CollectiveChannel, data: bytes) -> Sequence[bytes]:
     return received
 
 
-def _packed(ch: CollectiveChannel, form: forms.Form, algorithm: Callable[..., Any], contribution: Any) -> Any:
+def _packed(ch: CollectiveChannel, form: forms.Form, algorithm: Callable[..., Any], contribution: object) -> Any:
     """Exchange pickles; a batched collective supplies its algorithm."""
     received = perform(ch, form, algorithm, contribution)
     if ch.algorithm is None:
@@ -169,7 +169,7 @@ def _load_all(parts: Sequence[bytes]) -> list[Any]:
     return loaded
 
 
-def alltoall(comm: Communicator, name: str, objects: Any) -> Plan:
+def alltoall(comm: Communicator, name: str, objects: object) -> Plan:
     """Plan an exchange of one object between each pair of ranks."""
     pickles = dump_all(objects, len(comm.remote))
     parts = VariedBlocks(b"".join(pickles), list(map(len, pickles)))  # most often they are not needed one by one
@@ -187,7 +187,7 @@ def _exchange(ch: CollectiveChannel, parts: list[bytes]) -> Sequence[bytes]:
 # ----------------------------------------------------------------------------------------------- combining objects
 
 
-def _send(ch: CollectiveChannel, dest: int, obj: Any) -> None:
+def _send(ch: CollectiveChannel, dest: int, obj: object) -> None:
     data = dump(obj)
     ch.send(dest, packed_size(data))
     ch.send(dest, data)
@@ -198,13 +198,13 @@ def _receive(ch: CollectiveChannel, source: int) -> Any:
     return load(ch.recv(source))
 
 
-def _swap(ch: CollectiveChannel, peer: int, obj: Any) -> Any:
+def _swap(ch: CollectiveChannel, peer: int, obj: object) -> Any:
     data = dump(obj)
     ch.sendrecv(peer, packed_size(data), peer)
     return load(ch.sendrecv(peer, data, peer))
 
 
-def _reduce_to(ch: CollectiveChannel, obj: Any, op: Operator, root: int) -> Any:
+def _reduce_to(ch: CollectiveChannel, obj: object, op: Operator, root: int) -> Any:
     """Reduce to rank 0, and send the result from there to the root.
 
     As in mpi4py a rank that has sent takes part in further rounds: only data that reaches rank 0 affects the result.
@@ -225,7 +225,7 @@ def _reduce_to(ch: CollectiveChannel, obj: Any, op: Operator, root: int) -> Any:
     return result if rank == root else None
 
 
-def _bcast_from_0(ch: CollectiveChannel, obj: Any) -> bytes:
+def _bcast_from_0(ch: CollectiveChannel, obj: object) -> bytes:
     ch.note = note(*ch.note)  # this is a collective of the MPI library, which fails with any member
     data = dump(obj) if ch.rank == 0 else None
     size = packed_size(data) if data is not None else None
@@ -252,7 +252,7 @@ def _scanned(items: list[Any] | None, op: Operator, exclusive: bool) -> list[Any
     return [None, *results[:-1]] if exclusive else results
 
 
-def reduce(comm: Communicator, name: str, obj: Any, op: Operator, root: int) -> Plan:
+def reduce(comm: Communicator, name: str, obj: object, op: Operator, root: int) -> Plan:
     """Plan a reduction to the root."""
     root = integer(root)
     if ftco_serves(comm, "reduce"):
@@ -281,7 +281,7 @@ def reduce(comm: Communicator, name: str, obj: Any, op: Operator, root: int) -> 
     return 0, body, ch
 
 
-def allreduce(comm: Communicator, name: str, obj: Any, op: Operator) -> Plan:
+def allreduce(comm: Communicator, name: str, obj: object, op: Operator) -> Plan:
     """Plan a reduction to all ranks; on an intercommunicator each group gets the other's result."""
     if ftco_serves(comm, "allreduce"):
         return ftco.allreduce(comm, name, obj, op)
@@ -305,7 +305,7 @@ def allreduce(comm: Communicator, name: str, obj: Any, op: Operator) -> Plan:
     return 0, body, ch
 
 
-def _reduce_and_broadcast(ch: CollectiveChannel, obj: Any, op: Operator) -> bytes:
+def _reduce_and_broadcast(ch: CollectiveChannel, obj: object, op: Operator) -> bytes:
     return _bcast_from_0(ch, _reduce_to(ch, obj, op, 0))
 
 
@@ -314,7 +314,7 @@ def _load_one(data: bytes | SharedBlocks) -> Any:
     return load(data) if isinstance(data, bytes) else _load_all(data)[0]
 
 
-def scan(comm: Communicator, name: str, exclusive: bool, obj: Any, op: Operator) -> Plan:
+def scan(comm: Communicator, name: str, exclusive: bool, obj: object, op: Operator) -> Plan:
     """Plan a prefix reduction, without the rank's own contribution if `exclusive`."""
     if not current_options().fast_reduce:
         size_bytes, gathered, ch = gather(comm, name, obj, 0)
@@ -335,7 +335,7 @@ def scan(comm: Communicator, name: str, exclusive: bool, obj: Any, op: Operator)
     return 0, body, ch
 
 
-def _scan(ch: CollectiveChannel, obj: Any, op: Operator, exclusive: bool = False) -> Any:
+def _scan(ch: CollectiveChannel, obj: object, op: Operator, exclusive: bool = False) -> Any:
     total = load(dump(obj))  # of the ranks combined so far
     result = None if exclusive else total
     empty = exclusive
@@ -354,5 +354,5 @@ def _scan(ch: CollectiveChannel, obj: Any, op: Operator, exclusive: bool = False
     return result
 
 
-def _exscan(ch: CollectiveChannel, obj: Any, op: Operator) -> Any:
+def _exscan(ch: CollectiveChannel, obj: object, op: Operator) -> Any:
     return _scan(ch, obj, op, True)

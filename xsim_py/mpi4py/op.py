@@ -40,7 +40,7 @@ class Op(Handle):
 
         def _live(self) -> ReductionOp: ...
 
-    def __call__(self, x: Any, y: Any, /) -> Any:
+    def __call__(self, x: object, y: object, /) -> Any:
         return self._impl.python(x, y)
 
     def __reduce__(self) -> str | tuple[Any, ...]:
@@ -84,7 +84,7 @@ class Op(Handle):
 
     is_commutative = property(Is_commutative)
 
-    def Reduce_local(self, inbuf: Any, inoutbuf: Any) -> None:
+    def Reduce_local(self, inbuf: object, inoutbuf: object) -> None:
         target = message(inoutbuf, writable=True)
         source = message(inbuf, writable=False)
         check_same(source, target)
@@ -103,7 +103,7 @@ class _OnObjects:
     def __init__(self, function: UserFunction) -> None:
         self.function = function
 
-    def __call__(self, x: Any, y: Any) -> Any:
+    def __call__(self, x: object, y: object) -> Any:
         return self.function(x, y, None)
 
 

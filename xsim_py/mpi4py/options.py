@@ -208,7 +208,7 @@ _WORDS = {
 }
 
 
-def _flag(value: Any) -> bool | None:
+def _flag(value: object) -> bool | None:
     """Return a boolean option as mpi4py reads it; None if invalid."""
     if value in (True, "yes"):
         return True

@@ -50,38 +50,38 @@ class PointToPoint(CommHandle):
 
     # -------------------------------------------------------------------------------------------- upper case
 
-    def Send(self, buf: Any, dest: int, tag: int = 0) -> None:
+    def Send(self, buf: object, dest: int, tag: int = 0) -> None:
         data = packed(buf) if dest != PROC_NULL else b""
         _send(self._comm(), data, dest, tag, STANDARD_MODE, "Comm.Send", True, _frame(CALLER))
 
-    def Ssend(self, buf: Any, dest: int, tag: int = 0) -> None:
+    def Ssend(self, buf: object, dest: int, tag: int = 0) -> None:
         _send(self._comm(), _bytes_of(buf, dest), dest, tag, SYNC_MODE, "Comm.Ssend", True, _frame(CALLER))
 
-    def Rsend(self, buf: Any, dest: int, tag: int = 0) -> None:
+    def Rsend(self, buf: object, dest: int, tag: int = 0) -> None:
         _send(self._comm(), _bytes_of(buf, dest), dest, tag, STANDARD_MODE, "Comm.Rsend", True, _frame(CALLER))
 
-    def Bsend(self, buf: Any, dest: int, tag: int = 0) -> None:
+    def Bsend(self, buf: object, dest: int, tag: int = 0) -> None:
         comm = self._comm()
         data = _bytes_of(buf, dest)
         reserve_space(comm, dest, len(data))
         _send(comm, data, dest, tag, BUFFERED_MODE, "Comm.Bsend", True, _frame(CALLER))
 
-    def Isend(self, buf: Any, dest: int, tag: int = 0) -> Request:
+    def Isend(self, buf: object, dest: int, tag: int = 0) -> Request:
         return _isend(self._comm(), _bytes_of(buf, dest), dest, tag, STANDARD_MODE, "Comm.Isend", True, _frame(CALLER))
 
-    def Issend(self, buf: Any, dest: int, tag: int = 0) -> Request:
+    def Issend(self, buf: object, dest: int, tag: int = 0) -> Request:
         return _isend(self._comm(), _bytes_of(buf, dest), dest, tag, SYNC_MODE, "Comm.Issend", True, _frame(CALLER))
 
-    def Irsend(self, buf: Any, dest: int, tag: int = 0) -> Request:
+    def Irsend(self, buf: object, dest: int, tag: int = 0) -> Request:
         return _isend(self._comm(), _bytes_of(buf, dest), dest, tag, STANDARD_MODE, "Comm.Irsend", True, _frame(CALLER))
 
-    def Ibsend(self, buf: Any, dest: int, tag: int = 0) -> Request:
+    def Ibsend(self, buf: object, dest: int, tag: int = 0) -> Request:
         comm = self._comm()
         data = _bytes_of(buf, dest)
         reserve_space(comm, dest, len(data))
         return _isend(comm, data, dest, tag, BUFFERED_MODE, "Comm.Ibsend", True, _frame(CALLER))
 
-    def Recv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> None:
+    def Recv(self, buf: object, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> None:
         comm = self._comm()
         target = None
         if not (size_bytes := plain_size(buf)):
@@ -104,15 +104,15 @@ class PointToPoint(CommHandle):
         else:
             _unpack(comm, target or receiver(buf), data, message)
 
-    def Irecv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
+    def Irecv(self, buf: object, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
         return _irecv(self._comm(), _target_of(buf, source).unpack, source, tag, "Comm.Irecv")
 
     def Sendrecv(
         self,
-        sendbuf: Any,
+        sendbuf: object,
         dest: int,
         sendtag: int = 0,
-        recvbuf: Any = None,
+        recvbuf: object = None,
         source: int = ANY_SOURCE,
         recvtag: int = ANY_TAG,
         status: Status | None = None,
@@ -149,7 +149,7 @@ class PointToPoint(CommHandle):
 
     def Sendrecv_replace(
         self,
-        buf: Any,
+        buf: object,
         dest: int,
         sendtag: int = 0,
         source: int = ANY_SOURCE,
@@ -164,10 +164,10 @@ class PointToPoint(CommHandle):
 
     def Isendrecv(
         self,
-        sendbuf: Any,
+        sendbuf: object,
         dest: int,
         sendtag: int = 0,
-        recvbuf: Any = None,
+        recvbuf: object = None,
         source: int = ANY_SOURCE,
         recvtag: int = ANY_TAG,
     ) -> Request:
@@ -175,13 +175,13 @@ class PointToPoint(CommHandle):
         return self._isendrecv(data, dest, sendtag, target, source, recvtag, "Comm.Isendrecv", _frame(CALLER))
 
     def Isendrecv_replace(
-        self, buf: Any, dest: int, sendtag: int = 0, source: int = ANY_SOURCE, recvtag: int = ANY_TAG
+        self, buf: object, dest: int, sendtag: int = 0, source: int = ANY_SOURCE, recvtag: int = ANY_TAG
     ) -> Request:
         data, target = _bytes_of(buf, dest), _target_of(buf, source)
         return self._isendrecv(data, dest, sendtag, target, source, recvtag, "Comm.Isendrecv_replace", _frame(CALLER))
 
     def _isendrecv(
-        self, data: bytes, dest: int, sendtag: int, target: Any, source: int, recvtag: int, name: str, about: Any
+        self, data: bytes, dest: int, sendtag: int, target: Any, source: int, recvtag: int, name: str, about: object
     ) -> Request:
         comm = self._comm()
         dest, sendtag, source, recvtag = map(integer, (dest, sendtag, source, recvtag))
@@ -195,31 +195,33 @@ class PointToPoint(CommHandle):
 
     # -------------------------------------------------------------------------------------------- lower case
 
-    def send(self, obj: Any, dest: int, tag: int = 0) -> None:
+    def send(self, obj: object, dest: int, tag: int = 0) -> None:
         _send(self._comm(), _dumps(obj, dest), dest, tag, STANDARD_MODE, "Comm.send", False, _frame(CALLER))
 
-    def ssend(self, obj: Any, dest: int, tag: int = 0) -> None:
+    def ssend(self, obj: object, dest: int, tag: int = 0) -> None:
         _send(self._comm(), _dumps(obj, dest), dest, tag, SYNC_MODE, "Comm.ssend", False, _frame(CALLER))
 
-    def bsend(self, obj: Any, dest: int, tag: int = 0) -> None:
+    def bsend(self, obj: object, dest: int, tag: int = 0) -> None:
         comm = self._comm()
         data = _dumps(obj, dest)
         reserve_space(comm, dest, len(data))
         _send(comm, data, dest, tag, BUFFERED_MODE, "Comm.bsend", False, _frame(CALLER))
 
-    def isend(self, obj: Any, dest: int, tag: int = 0) -> Request:
+    def isend(self, obj: object, dest: int, tag: int = 0) -> Request:
         return _isend(self._comm(), _dumps(obj, dest), dest, tag, STANDARD_MODE, "Comm.isend", False, _frame(CALLER))
 
-    def issend(self, obj: Any, dest: int, tag: int = 0) -> Request:
+    def issend(self, obj: object, dest: int, tag: int = 0) -> Request:
         return _isend(self._comm(), _dumps(obj, dest), dest, tag, SYNC_MODE, "Comm.issend", False, _frame(CALLER))
 
-    def ibsend(self, obj: Any, dest: int, tag: int = 0) -> Request:
+    def ibsend(self, obj: object, dest: int, tag: int = 0) -> Request:
         comm = self._comm()
         data = _dumps(obj, dest)
         reserve_space(comm, dest, len(data))
         return _isend(comm, data, dest, tag, BUFFERED_MODE, "Comm.ibsend", False, _frame(CALLER))
 
-    def recv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
+    def recv(
+        self, buf: object = None, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
+    ) -> Any:
         comm = self._comm()
         if buf is not None:
             warnings.warn("the 'buf' argument is deprecated", UserWarning, stacklevel=2)
@@ -242,15 +244,15 @@ class PointToPoint(CommHandle):
                 raise
             return None
 
-    def irecv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
+    def irecv(self, buf: object = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
         return _irecv(self._comm(), loader(buf, current_options().irecv_bufsz), source, tag, "Comm.irecv")
 
     def sendrecv(
         self,
-        sendobj: Any,
+        sendobj: object,
         dest: int,
         sendtag: int = 0,
-        recvbuf: Any = None,
+        recvbuf: object = None,
         source: int = ANY_SOURCE,
         recvtag: int = ANY_TAG,
         status: Status | None = None,
@@ -291,19 +293,19 @@ class PointToPoint(CommHandle):
 
     # ------------------------------------------------------------------------------------ persistent requests
 
-    def Send_init(self, buf: Any, dest: int, tag: int = 0) -> Prequest:
+    def Send_init(self, buf: object, dest: int, tag: int = 0) -> Prequest:
         return self._send_init(buf, dest, tag, STANDARD_MODE, "Comm.Send_init")
 
-    def Ssend_init(self, buf: Any, dest: int, tag: int = 0) -> Request:
+    def Ssend_init(self, buf: object, dest: int, tag: int = 0) -> Request:
         return self._send_init(buf, dest, tag, SYNC_MODE, "Comm.Ssend_init")
 
-    def Rsend_init(self, buf: Any, dest: int, tag: int = 0) -> Request:
+    def Rsend_init(self, buf: object, dest: int, tag: int = 0) -> Request:
         return self._send_init(buf, dest, tag, STANDARD_MODE, "Comm.Rsend_init")
 
-    def Bsend_init(self, buf: Any, dest: int, tag: int = 0) -> Request:
+    def Bsend_init(self, buf: object, dest: int, tag: int = 0) -> Request:
         return self._send_init(buf, dest, tag, BUFFERED_MODE, "Comm.Bsend_init")
 
-    def _send_init(self, buf: Any, dest: int, tag: int, mode: int, name: str) -> Prequest:
+    def _send_init(self, buf: object, dest: int, tag: int, mode: int, name: str) -> Prequest:
         comm = self._comm()
         dest, tag = integer(dest), integer(tag)
         views = KnownViews()
@@ -321,7 +323,7 @@ class PointToPoint(CommHandle):
 
         return Prequest._prepare(Task(None, None, comm), start)
 
-    def Recv_init(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Prequest:
+    def Recv_init(self, buf: object, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Prequest:
         comm = self._comm()
         source, tag = integer(source), integer(tag)
         target = _target_of(buf, source)
@@ -333,11 +335,11 @@ class PointToPoint(CommHandle):
 # ---------------------------------------------------------------------------------------- shared by the methods
 
 
-def _bytes_of(buf: Any, dest: int) -> bytes:
+def _bytes_of(buf: object, dest: int) -> bytes:
     return b"" if dest == PROC_NULL else packed(buf)
 
 
-def _target_of(buf: Any, source: int) -> Target:
+def _target_of(buf: object, source: int) -> Target:
     return NULL_TARGET if source == PROC_NULL else receiver(buf)
 
 
@@ -351,7 +353,7 @@ def _unpack(comm: Communicator, target: Target, data: bytes, message: Envelope) 
             raise
 
 
-def _dumps(obj: Any, dest: int) -> bytes:
+def _dumps(obj: object, dest: int) -> bytes:
     return b"" if dest == PROC_NULL else dump(obj)
 
 
@@ -372,7 +374,9 @@ def _valid_dest(comm: Communicator, dest: int, tag: int, *, waits: bool = True) 
     return False
 
 
-def _send(comm: Communicator, data: bytes, dest: int, tag: int, mode: int, name: str, check: bool, about: Any) -> None:
+def _send(
+    comm: Communicator, data: bytes, dest: int, tag: int, mode: int, name: str, check: bool, about: object
+) -> None:
     if type(tag) is not int or type(dest) is not int:
         dest, tag = integer(dest), integer(tag)
     if not (0 <= dest < len(comm.peer_ranks) and 0 <= tag <= TAG_LIMIT) and not _valid_dest(comm, dest, tag):
@@ -383,7 +387,7 @@ def _send(comm: Communicator, data: bytes, dest: int, tag: int, mode: int, name:
 
 
 def _isend(
-    comm: Communicator, data: bytes, dest: int, tag: int, mode: int, name: str, check: bool, about: Any
+    comm: Communicator, data: bytes, dest: int, tag: int, mode: int, name: str, check: bool, about: object
 ) -> Request:
     if type(tag) is not int or type(dest) is not int:
         dest, tag = integer(dest), integer(tag)
@@ -423,7 +427,7 @@ def _exchange(
     recvtag: int,
     name: str,
     check: bool,
-    about: Any,
+    about: object,
 ) -> Envelope:
     """Send and receive concurrently; the source exists, the destination may be PROC_NULL."""
     send = None
@@ -447,7 +451,7 @@ def _sendrecv(
     status: Status | None,
     name: str,
     check: bool,
-    about: Any,
+    about: object,
 ) -> Any:
     dest, sendtag, source, recvtag = map(integer, (dest, sendtag, source, recvtag))
     if not _valid_dest(comm, dest, sendtag):

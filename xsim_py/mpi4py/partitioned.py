@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.calls import begin, refused
@@ -24,12 +23,12 @@ class Partitioned(CommHandle):
 
     __slots__ = ()
 
-    def Psend_init(self, buf: Any, partitions: int, dest: int, tag: int = 0, info: Info = INFO_NULL) -> Prequest:
+    def Psend_init(self, buf: object, partitions: int, dest: int, tag: int = 0, info: Info = INFO_NULL) -> Prequest:
         return self._partitioned(buf, partitions, dest, tag, sends=True)
 
     def Precv_init(
         self,
-        buf: Any,
+        buf: object,
         partitions: int,
         source: int = c.ANY_SOURCE,
         tag: int = c.ANY_TAG,
@@ -37,7 +36,7 @@ class Partitioned(CommHandle):
     ) -> Prequest:
         return self._partitioned(buf, partitions, source, tag, sends=False)
 
-    def _partitioned(self, buf: Any, partitions: int, peer: int, tag: int, *, sends: bool) -> Prequest:
+    def _partitioned(self, buf: object, partitions: int, peer: int, tag: int, *, sends: bool) -> Prequest:
         comm = self._comm()
         partitions = operator.index(partitions)
         if partitions < 1:

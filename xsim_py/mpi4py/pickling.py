@@ -57,7 +57,7 @@ class Pickle:
     __slots__ = ("_own",)
     _own: _Settings
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Pickle:
+    def __new__(cls, *args: object, **kwargs: object) -> Pickle:
         self = super().__new__(cls)
         self._own = _Settings()
         return self
@@ -87,19 +87,19 @@ class Pickle:
         _changed = True
         return of_process("pickle", _Settings)
 
-    def dumps(self, obj: Any) -> bytes:
+    def dumps(self, obj: object) -> bytes:
         settings = self._settings()
         return settings.dumps(obj) if settings.protocol is None else settings.dumps(obj, settings.protocol)
 
-    def loads(self, data: Any) -> Any:
+    def loads(self, data: object) -> Any:
         return self._settings().loads(data)
 
-    def dumps_oob(self, obj: Any) -> tuple[bytes, list[buffer]]:
+    def dumps_oob(self, obj: object) -> tuple[bytes, list[buffer]]:
         settings = self._settings()
         protocol = current_options().pickle_protocol if settings.protocol is None else settings.protocol
         buffers: list[buffer] = []
 
-        def keep_in_band(exporter: Any) -> bool:
+        def keep_in_band(exporter: object) -> bool:
             view = flat_view(exporter, writable=False)
             if len(view) < settings.threshold:
                 return True
@@ -108,7 +108,7 @@ class Pickle:
 
         return settings.dumps(obj, max(protocol, 5), buffer_callback=keep_in_band), buffers
 
-    def loads_oob(self, data: Any, buffers: Iterable[Any]) -> Any:
+    def loads_oob(self, data: object, buffers: Iterable[Any]) -> Any:
         return self._settings().loads(data, buffers=buffers)
 
     @property
@@ -156,7 +156,7 @@ def is_default() -> bool:
     return not _changed
 
 
-def dump(obj: Any) -> bytes:
+def dump(obj: object) -> bytes:
     """Return the message that contains an object."""
     return pickle.dumps(obj) if _changed else _dumps(obj, HIGHEST_PROTOCOL)
 

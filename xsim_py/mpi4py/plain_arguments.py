@@ -26,7 +26,7 @@ _TOO_LARGE = 2**63
 _HANDLES = ("Comm", "Errhandler", "Group", "Info", "Intercomm", "Intracomm")  # those of calls that need not be fast
 
 
-def integer(value: Any) -> int:
+def integer(value: object) -> int:
     """Return the plain integer of an argument."""
     if type(value) is int:
         return value
@@ -117,17 +117,17 @@ def converting(
     return call
 
 
-def _c_integer(value: Any) -> int:
+def _c_integer(value: object) -> int:
     return check_range(value if type(value) is int else integer(value))
 
 
-def _of_kind(kind: type, name: str, or_none: bool, value: Any) -> Any:
+def _of_kind(kind: type, name: str, or_none: bool, value: object) -> Any:
     """Return a handle; raise mpi4py's TypeError if its class is not the declared one."""
     if isinstance(value, kind) or (or_none and value is None):
         return value
     raise TypeError(f"Argument '{name}' has incorrect type (expected mpi4py.MPI.{kind.__name__}, got {_named(value)})")
 
 
-def _named(value: Any) -> str:
+def _named(value: object) -> str:
     found = type(value)
     return f"mpi4py.MPI.{found.__name__}" if found.__module__ == "mpi4py.MPI" else found.__name__

@@ -155,7 +155,7 @@ class Message(Handle):
         return self
 
     @classmethod
-    def _of(cls, comm: Communicator, envelope: Any) -> Message:
+    def _of(cls, comm: Communicator, envelope: object) -> Message:
         made: Message = cls._make(envelope or _NO_PROC)
         if envelope:
             made._communicator = comm
@@ -209,10 +209,10 @@ class Message(Handle):
                 comm.fabric.guard.watch(operation)
         return Request._make(Task(operation, finish))
 
-    def Recv(self, buf: Any, status: Status | None = None) -> None:
+    def Recv(self, buf: object, status: Status | None = None) -> None:
         self.Irecv(buf).Wait(status)
 
-    def Irecv(self, buf: Any) -> Request:
+    def Irecv(self, buf: object) -> Request:
         target = NULL_TARGET if self._impl is _NO_PROC else receiver(buf)
         return self._receive(target.unpack, "Message.Irecv")
 

@@ -550,7 +550,7 @@ class Grequest(Request):
     def Complete(self) -> None:
         self.complete()
 
-    def complete(self, obj: Any = None) -> None:
+    def complete(self, obj: object = None) -> None:
         task: Task = self._live()
         operation = task.operation
         if not isinstance(operation, GeneralizedOperation):

@@ -133,7 +133,7 @@ class _Delivered:
         self.finish = finish
         self.value = value
 
-    def __call__(self, data: Any) -> Any:
+    def __call__(self, data: object) -> Any:
         self.task.finish = self.finish  # a persistent request is started again
         return self.value
 

@@ -71,7 +71,7 @@ def _execute(code: CodeType, *, file: str | None = None, spec: ModuleSpec | None
     FunctionType(code, names)()
 
 
-def set_abort_status(status: Any) -> None:
+def set_abort_status(status: object) -> None:
     """Do nothing: see the module's docstring."""
 
 

@@ -29,7 +29,7 @@ class _Attached:
         self.capacity_bytes = capacity_bytes
 
 
-def size_of(buf: Any) -> tuple[Any, int | None]:
+def size_of(buf: object) -> tuple[Any, int | None]:
     """Return a buffer to attach, as it is returned later, and its size.
 
     The size is None for automatic buffering.

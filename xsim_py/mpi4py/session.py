@@ -85,7 +85,7 @@ class Session(HasErrorHandler):
 
     # --------------------------------------------------------------------------------- buffers for buffered sends
 
-    def Attach_buffer(self, buf: Any) -> None:
+    def Attach_buffer(self, buf: object) -> None:
         send_buffers.attach(self._session, *send_buffers.size_of(buf))
 
     def Detach_buffer(self) -> Any:

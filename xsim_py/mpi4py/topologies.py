@@ -26,7 +26,7 @@ K = TypeVar("K")
 
 
 @lru_cache(maxsize=64)
-def _shared(topology: Any) -> Any:
+def _shared(topology: object) -> Any:
     """Return one object for all ranks with the same topology.
 
     A graph is as large as the communicator.

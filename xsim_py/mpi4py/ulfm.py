@@ -65,7 +65,7 @@ class FaultTolerance(CommHandle):
         repair.check_agreed(call)
         return repair.agreed_flag(call)
 
-    def Iagree(self, flag: Any) -> Request:
+    def Iagree(self, flag: object) -> Request:
         place = _one_int(flag)
         call = repair.begin_agree(self._comm(), int(place[0]), "Comm.Iagree")
 
@@ -109,7 +109,7 @@ def as_c_int(value: Any) -> int:
     return number
 
 
-def _one_int(flag: Any) -> np.ndarray[Any, Any]:
+def _one_int(flag: object) -> np.ndarray[Any, Any]:
     """Return the program's buffer of one C int.
 
     BufferError, TypeError or ValueError are raised as in mpi4py.

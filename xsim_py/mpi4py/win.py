@@ -74,7 +74,7 @@ class Win(HasErrorHandler, Attributed):
             errors.fail(c.ERR_WIN, "the window was freed")
         return window
 
-    def _do(self, function: Callable[..., R], *args: Any) -> R | None:
+    def _do(self, function: Callable[..., R], *args: object) -> R | None:
         """Call a function of the window; return None if the error handler has handled an error."""
         window = self._window()
         try:
@@ -91,7 +91,7 @@ class Win(HasErrorHandler, Attributed):
     # ------------------------------------------------------------------------------------------------- creation
 
     @classmethod
-    def Create(cls, memory: Any, disp_unit: int = 1, info: Info = INFO_NULL, comm: Intracomm = _COMM_SELF) -> Self:
+    def Create(cls, memory: object, disp_unit: int = 1, info: Info = INFO_NULL, comm: Intracomm = _COMM_SELF) -> Self:
         view = memoryview(bytearray()) if is_bottom(memory) else flat_view(memory, writable=True)
         return cls._created("Win.Create", c.WIN_FLAVOR_CREATE, view, disp_unit, info, comm, memory)
 
@@ -116,7 +116,7 @@ class Win(HasErrorHandler, Attributed):
 
     @classmethod
     def _created(
-        cls, name: str, flavor: int, view: memoryview, unit: int, info: Info, comm: Intracomm, origin: Any
+        cls, name: str, flavor: int, view: memoryview, unit: int, info: Info, comm: Intracomm, origin: object
     ) -> Self:
         return cls._with_hints(make.create(_intra(comm), name, flavor, view, operator.index(unit), origin), info)
 
@@ -134,11 +134,11 @@ class Win(HasErrorHandler, Attributed):
             return _as_buffer(memory), unit
         return buffer(), 0
 
-    def Attach(self, memory: Any) -> None:
+    def Attach(self, memory: object) -> None:
         self._window()
         self._do(make.attach, flat_view(memory, writable=True))
 
-    def Detach(self, memory: Any) -> None:
+    def Detach(self, memory: object) -> None:
         self._window()
         self._do(make.detach, flat_view(memory, writable=True))
 
@@ -230,10 +230,10 @@ class Win(HasErrorHandler, Attributed):
 
     # ---------------------------------------------------------------------------------------------- operations
 
-    def Put(self, origin: Any, target_rank: int, target: Any = None) -> None:
+    def Put(self, origin: object, target_rank: int, target: object = None) -> None:
         self._put(origin, target_rank, target, "Win.Put")
 
-    def _put(self, origin: Any, target_rank: int, target: Any, call: str) -> int:
+    def _put(self, origin: object, target_rank: int, target: object, call: str) -> int:
         window = self._window()
         source = _message(origin, target_rank, writable=False)
         where = place_in_target(source, target)
@@ -242,10 +242,10 @@ class Win(HasErrorHandler, Attributed):
                 return operate.put(window, source.pack(), target_rank, where, call)
         return 0
 
-    def Get(self, origin: Any, target_rank: int, target: Any = None) -> None:
+    def Get(self, origin: object, target_rank: int, target: object = None) -> None:
         self._get(origin, target_rank, target, "Win.Get")
 
-    def _get(self, origin: Any, target_rank: int, target: Any, call: str) -> Transfer | None:
+    def _get(self, origin: object, target_rank: int, target: object, call: str) -> Transfer | None:
         window = self._window()
         result = _message(origin, target_rank, writable=True)
         where = place_in_target(result, target)
@@ -254,10 +254,10 @@ class Win(HasErrorHandler, Attributed):
                 return operate.get(window, result.unpack, result.nbytes, target_rank, where, call)
         return None
 
-    def Accumulate(self, origin: Any, target_rank: int, target: Any = None, op: Op = _SUM) -> None:
+    def Accumulate(self, origin: object, target_rank: int, target: object = None, op: Op = _SUM) -> None:
         self._accumulate(origin, target_rank, target, op, "Win.Accumulate")
 
-    def _accumulate(self, origin: Any, target_rank: int, target: Any, op: Op, call: str) -> int:
+    def _accumulate(self, origin: object, target_rank: int, target: object, op: Op, call: str) -> int:
         window = self._window()
         source = _message(origin, target_rank, writable=False)
         where = place_in_target(source, target)
@@ -266,10 +266,14 @@ class Win(HasErrorHandler, Attributed):
                 return operate.accumulate(window, source.pack(), target_rank, where, _reduction(op), call)
         return 0
 
-    def Get_accumulate(self, origin: Any, result: Any, target_rank: int, target: Any = None, op: Op = _SUM) -> None:
+    def Get_accumulate(
+        self, origin: object, result: object, target_rank: int, target: object = None, op: Op = _SUM
+    ) -> None:
         self._fetch(origin, result, target_rank, target, op, "Win.Get_accumulate")
 
-    def _fetch(self, origin: Any, result: Any, target_rank: int, target: Any, op: Op, call: str) -> Transfer | None:
+    def _fetch(
+        self, origin: object, result: object, target_rank: int, target: object, op: Op, call: str
+    ) -> Transfer | None:
         window = self._window()
         source = _message(origin, target_rank, writable=True)  # mpi4py requires that, though nothing writes to it
         where = place_in_target(source, target)
@@ -281,7 +285,9 @@ class Win(HasErrorHandler, Attributed):
             return operate.fetch(window, data, into.unpack, into.nbytes, target_rank, where, _reduction(op), call)
         return None
 
-    def Fetch_and_op(self, origin: Any, result: Any, target_rank: int, target_disp: int = 0, op: Op = _SUM) -> None:
+    def Fetch_and_op(
+        self, origin: object, result: object, target_rank: int, target_disp: int = 0, op: Op = _SUM
+    ) -> None:
         window = self._window()
         source = _message(origin, target_rank, writable=False)
         into = _message(result, target_rank, writable=True)
@@ -296,7 +302,9 @@ class Win(HasErrorHandler, Attributed):
                 window, source.pack(), into.unpack, into.nbytes, target_rank, where, _reduction(op), "Win.Fetch_and_op"
             )
 
-    def Compare_and_swap(self, origin: Any, compare: Any, result: Any, target_rank: int, target_disp: int = 0) -> None:
+    def Compare_and_swap(
+        self, origin: object, compare: object, result: object, target_rank: int, target_disp: int = 0
+    ) -> None:
         window = self._window()
         source = _message(origin, target_rank, writable=False)
         compared = _message(compare, target_rank, writable=False)
@@ -311,17 +319,19 @@ class Win(HasErrorHandler, Attributed):
 
     # ---------------------------------------------------------------------------------------- with a request
 
-    def Rput(self, origin: Any, target_rank: int, target: Any = None) -> Request:
+    def Rput(self, origin: object, target_rank: int, target: object = None) -> Request:
         return self._origin_request(self._put(origin, target_rank, target, "Win.Rput"), "Win.Rput")
 
-    def Rget(self, origin: Any, target_rank: int, target: Any = None) -> Request:
+    def Rget(self, origin: object, target_rank: int, target: object = None) -> Request:
         return self._result_request(self._get(origin, target_rank, target, "Win.Rget"), "Win.Rget")
 
-    def Raccumulate(self, origin: Any, target_rank: int, target: Any = None, op: Op = _SUM) -> Request:
+    def Raccumulate(self, origin: object, target_rank: int, target: object = None, op: Op = _SUM) -> Request:
         departure_ps = self._accumulate(origin, target_rank, target, op, "Win.Raccumulate")
         return self._origin_request(departure_ps, "Win.Raccumulate")
 
-    def Rget_accumulate(self, origin: Any, result: Any, target_rank: int, target: Any = None, op: Op = _SUM) -> Request:
+    def Rget_accumulate(
+        self, origin: object, result: object, target_rank: int, target: object = None, op: Op = _SUM
+    ) -> Request:
         transfer = self._fetch(origin, result, target_rank, target, op, "Win.Rget_accumulate")
         return self._result_request(transfer, "Win.Rget_accumulate")
 
@@ -420,12 +430,12 @@ def _as_buffer(memory: memoryview) -> buffer:
 _NOTHING = memoryview(b"")
 
 
-def _message(spec: Any, rank: int, *, writable: bool) -> UserBuffer:
+def _message(spec: object, rank: int, *, writable: bool) -> UserBuffer:
     """Return a parsed buffer argument; for PROC_NULL it is ignored."""
     return UserBuffer(_NOTHING, 0, 0, NULL) if rank == c.PROC_NULL else message(spec, writable=writable)
 
 
-def place_in_target(origin: UserBuffer, target: Any) -> tuple[Type, int, int]:
+def place_in_target(origin: UserBuffer, target: object) -> tuple[Type, int, int]:
     """Return the type, displacement and count of the target, by default those of the origin."""
     displacement, count, datatype = 0, origin.count, origin.datatype
     if target is None:

@@ -51,7 +51,9 @@ class LinkContention:
         if links:
             self._free_ps = [0] * links
 
-    def enter(self, time_ps: int, order: int, ahead: list[Any], unshared: Link, size_bytes: int, message: Any) -> None:
+    def enter(
+        self, time_ps: int, order: int, ahead: list[Any], unshared: Link, size_bytes: int, message: object
+    ) -> None:
         """Bring a message to the first link of its route.
 
         Its injection begins at `time_ps`. `order` orders it among simultaneous events, independently of the number of

@@ -84,7 +84,7 @@ class FairContention:
         self._capacities.append(capacity)
         return self._flows.add_link(capacity)
 
-    def enter(self, time_ps: int, order: int, ends: tuple[int, int, int], route: FlowRoute, message: Any) -> None:
+    def enter(self, time_ps: int, order: int, ends: tuple[int, int, int], route: FlowRoute, message: object) -> None:
         """Begin a message.
 
         Its injection begins at `time_ps`. `order` orders it among simultaneous events, independently of the number of

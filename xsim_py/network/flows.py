@@ -76,7 +76,7 @@ class FairFlows:
         self._links += 1
         return number
 
-    def add(self, name: Any, begin: Any, size: float, route: Iterable[int], max_rate: float = math.inf) -> None:
+    def add(self, name: object, begin: object, size: float, route: Iterable[int], max_rate: float = math.inf) -> None:
         """Add a flow.
 
         Its `name` identifies it in the result of `advance`; names must be sortable. At `begin`, its first byte reaches
@@ -101,7 +101,7 @@ class FairFlows:
         """The rates of all active flows, by name."""
         return {name: float(self._rate[slot]) for slot, name in enumerate(self._names) if self._paths[slot]}
 
-    def advance(self, now: Any) -> list[tuple[Any, Any]]:
+    def advance(self, now: object) -> list[tuple[Any, Any]]:
         """Advance the time up to and including `now`.
 
         Returns the time and name of each flow that has ended, ordered by time and name.
@@ -134,14 +134,14 @@ class FairFlows:
         ended.sort()
         return ended
 
-    def _move_epoch(self, time: Any) -> None:
+    def _move_epoch(self, time: object) -> None:
         """Make `time` the origin of times, so that they stay small enough to be exact."""
         self._since -= time - self._epoch
         self._due -= time - self._epoch
         self._soonest -= time - self._epoch
         self._epoch = time
 
-    def _enter(self, name: Any, size: float, path: list[int], max_rate: float) -> None:
+    def _enter(self, name: object, size: float, path: list[int], max_rate: float) -> None:
         if not self._free:
             self._grow()
         if len(path) > self._routes.shape[1]:

@@ -46,7 +46,9 @@ class UnevenContention(LinkContention):
         self._layer_of, self._by_layer, self._partner = layer_of, parameters, partner
         self._layers: dict[Any, LinkParameters] = {}
 
-    def enter(self, time_ps: int, order: int, ahead: list[Any], unshared: Link, size_bytes: int, message: Any) -> None:
+    def enter(
+        self, time_ps: int, order: int, ahead: list[Any], unshared: Link, size_bytes: int, message: object
+    ) -> None:
         """Bring a message to the first link of its route; see `LinkContention.enter`."""
         cost = unshared.cost(size_bytes)
         hops = []

@@ -56,7 +56,7 @@ _KILLED = 128 + signal.SIGKILL
 _STALLED = 3
 
 
-def body(program: Any) -> Callable[[Fiber], None]:
+def body(program: object) -> Callable[[Fiber], None]:
     """Return the function that a rank's first fiber runs: the program, then the end of the process."""
 
     def run(fiber: Fiber) -> None:
@@ -138,7 +138,7 @@ def _run_atexit(functions: list[tuple[Callable[..., Any], Any, Any]]) -> None:
             report(error)
 
 
-def _exit_status(code: Any) -> int:
+def _exit_status(code: object) -> int:
     if code is None:
         return 0
     if isinstance(code, int):
@@ -247,7 +247,7 @@ def fail_here(cause: str) -> NoReturn:
     leave(_KILLED, cause)
 
 
-def stop_mismatch(message: str, reason: Any) -> NoReturn:
+def stop_mismatch(message: str, reason: object) -> NoReturn:
     """Make the launcher end a job whose ranks are in different collectives, and suspend the running rank until then.
 
     `reason` is the rank's entry in the deadlock report: anything with ``describe()``.
@@ -275,7 +275,7 @@ def _os_abort() -> NoReturn:
     leave(128 + signal.SIGABRT, "os.abort()")
 
 
-def _no_exec(name: str, *_: Any) -> NoReturn:
+def _no_exec(name: str, *_: object) -> NoReturn:
     raise NotImplementedError(f"os.{name}: a virtual rank cannot become another program; use subprocess")
 
 
@@ -292,7 +292,7 @@ def _is_about_children(caller: FrameType) -> bool:
     return isinstance(name, str) and name.startswith("multiprocessing.") and caller.f_code.co_name != "ident"
 
 
-def _register(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[..., Any]:
+def _register(function: Callable[..., Any], *args: object, **kwargs: object) -> Callable[..., Any]:
     fiber = current.here()
     if fiber is None or is_for_all():  # it is then registered for all ranks, and beyond them
         return _real_register(function, *args, **kwargs)

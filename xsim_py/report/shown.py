@@ -81,7 +81,7 @@ def _whole(text: str) -> str:
     return text.replace("\n", " ")
 
 
-def _numbers(values: Any) -> list[str]:
+def _numbers(values: object) -> list[str]:
     """Return numbers as text, with the digits that are the same on all computers."""
     numbers: list[float] = np.ma.filled(np.ma.asarray(values, float), np.nan).ravel().tolist()
     return [f"{number:.{_DIGITS}g}" for number in numbers]

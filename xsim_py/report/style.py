@@ -139,14 +139,14 @@ class Look:
         sizes = dict.fromkeys(_SIZES) if own.keys() & set(_SIZES) else {}
         return replace(other, **{**sizes, **own})
 
-    def describe(self, axes: Axes, *, title: str = "", x: str = "", y: str = "", **style: Any) -> None:
+    def describe(self, axes: Axes, *, title: str = "", x: str = "", y: str = "", **style: object) -> None:
         """Write the title (in a `style`) and axis labels, unless this look overrides them."""
         self.set_title(axes.set_title, title, **{"loc": "left", **style})
         axes.set_xlabel(self.labels[0] or x, color=INK)
         axes.set_ylabel(self.labels[1] or y, color=INK)
         axes.tick_params(colors=INK)
 
-    def set_title(self, put: Callable[..., Any], title: str, **style: Any) -> None:
+    def set_title(self, put: Callable[..., Any], title: str, **style: object) -> None:
         """Write the title of the whole figure, with a method of its axes or of the figure."""
         if text := title if self.title is None else self.title:
             put(text, color=INK, **style)

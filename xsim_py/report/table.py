@@ -286,7 +286,7 @@ def html_facts(facts: Mapping[str, str]) -> str:
     return "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in facts.items())
 
 
-def _harmless(cell: Any) -> Any:
+def _harmless(cell: object) -> Any:
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
 
 

@@ -345,7 +345,7 @@ class StudyResults:
         write_study_page(self, target, command=command)
 
     def draw(
-        self, plot: str | None = None, target: str | Path | None = None, *, look: Look | None = None, **keys: Any
+        self, plot: str | None = None, target: str | Path | None = None, *, look: Look | None = None, **keys: object
     ) -> Picture:
         """Return the figure of one plot, and write it if there is a target.
 

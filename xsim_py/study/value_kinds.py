@@ -42,7 +42,7 @@ def _condition(value: object) -> Condition:
     return Condition(value)
 
 
-def look(key: str, words: str, **schema: Any) -> Scalar:
+def look(key: str, words: str, **schema: object) -> Scalar:
     """Return the kind of a setting of figures, as in ``--view``."""
 
     def parse(value: object) -> Any:
@@ -390,7 +390,7 @@ def _machine(entry: Entry, path: str, reading: Reading) -> Any:
     return read._replace(given=others.pop("machine").given, others=others)
 
 
-def _range(value: Any) -> list[int]:
+def _range(value: object) -> list[int]:
     match = _RANGE.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         raise ValueError(f"expected a list or a range, got {value!r}; write {Values.words}")

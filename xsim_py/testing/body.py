@@ -156,7 +156,7 @@ class Body(FoundInRanks):
             getattr(result, "close", lambda: None)()
             pytest.fail("async functions are not tests that run on ranks", pytrace=False)
 
-    def _copied(self, name: str, value: Any) -> Any:
+    def _copied(self, name: str, value: object) -> Any:
         """Copy a fixture that is requested late for the running rank."""
         copies = Copies({("value", name): value}, self._is_private)
         self._outside.uncopied.update(copies.uncopied)
@@ -213,22 +213,22 @@ class _Result(unittest.TestResult):
         if self.error is None or isinstance(self.error, pytest.skip.Exception):
             self.error = error
 
-    def addError(self, test: Any, err: Any) -> None:  # noqa: N802 - unittest's name
+    def addError(self, test: object, err: Any) -> None:  # noqa: N802 - unittest's name
         self._record(err[1])
 
     addFailure = addError  # noqa: N815
 
-    def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:  # noqa: N802
+    def addSubTest(self, test: object, subtest: object, err: Any) -> None:  # noqa: N802
         if err is not None:
             self._record(err[1])
 
-    def addSkip(self, test: Any, reason: str) -> None:  # noqa: N802
+    def addSkip(self, test: object, reason: str) -> None:  # noqa: N802
         self._record(pytest.skip.Exception(reason, _use_item_location=True))
 
-    def addExpectedFailure(self, test: Any, err: Any) -> None:  # noqa: N802
+    def addExpectedFailure(self, test: object, err: object) -> None:  # noqa: N802
         self._record(pytest.xfail.Exception(""))
 
-    def addUnexpectedSuccess(self, test: Any) -> None:  # noqa: N802
+    def addUnexpectedSuccess(self, test: object) -> None:  # noqa: N802
         self._record(pytest.fail.Exception("Unexpected success", pytrace=False))
 
 

@@ -28,7 +28,7 @@ _OF_PYTEST = ("_pytest", "pytest", "pluggy")
 _MPI = "mpi4py"
 
 
-def is_of_mpi(value: Any) -> bool:
+def is_of_mpi(value: object) -> bool:
     """Return True if an object belongs to mpi4py: a module, a class, a communicator."""
     if isinstance(value, ModuleType):
         return value.__name__.removeprefix("xsim_py.").partition(".")[0] == _MPI
@@ -45,7 +45,7 @@ class _Reference(NamedTuple):
     obj: Any
 
 
-def _identity(obj: Any) -> Any:
+def _identity(obj: object) -> Any:
     return obj
 
 
@@ -90,7 +90,7 @@ class _RankPickler(pickle.Pickler):
         self.references.append(obj)
         return len(self.references) - 1
 
-    def _is_shareable(self, obj: Any, kind: type) -> bool:
+    def _is_shareable(self, obj: object, kind: type) -> bool:
         """Return True if ranks may share an object: it is immutable or belongs to pytest."""
         if isinstance(obj, type | FunctionType):
             return not (self._is_private(str(obj.__module__)) and _is_found(obj, obj.__qualname__))
@@ -125,7 +125,7 @@ class _RankPickler(pickle.Pickler):
             return _new, *made[1:]
         return made
 
-    def by_deepcopy(self, obj: Any) -> Any:
+    def by_deepcopy(self, obj: object) -> Any:
         """Return the reconstruction of an object that cannot be taken apart."""
         try:
             deepcopy(obj)
@@ -135,7 +135,7 @@ class _RankPickler(pickle.Pickler):
         return deepcopy, (_Reference(obj),)
 
 
-def _is_found(obj: Any, names: str) -> bool:
+def _is_found(obj: object, names: str) -> bool:
     """Return True if an object is found by name in its module, as each rank's own will be."""
     try:
         return reduce(getattr, names.split("."), sys.modules[obj.__module__]) is obj

@@ -46,7 +46,7 @@ class RankRequest(NamedTuple):
     skip: str = ""
     """Reason to skip the test; usually empty."""
 
-    def numbers(self, item: Any) -> tuple[int, ...]:
+    def numbers(self, item: object) -> tuple[int, ...]:
         """Return the numbers of ranks of one parametrized test; a test of `unittest` has only one."""
         params = getattr(getattr(item, "callspec", None), "params", {})
         return (params[self.parameter],) if self.parameter in params else self.ranks

@@ -102,7 +102,7 @@ class Member:
         if isinstance(excinfo.value, pytest.exit.Exception):
             self._job.controller.exit = excinfo.value
 
-    def pytest_warning_recorded(self, warning_message: Any, when: str, nodeid: str, location: Any) -> None:
+    def pytest_warning_recorded(self, warning_message: Any, when: str, nodeid: str, location: object) -> None:
         """Report a warning."""
         if warning_message.category.__name__ != "CovDisabledWarning":
             self._job.controller.warn(warning_message, when, nodeid, location)

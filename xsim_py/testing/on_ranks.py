@@ -69,7 +69,7 @@ def _inside(item: Any) -> list[str]:
     return [name for name in item.fixturenames if name in found]
 
 
-def _run_all(item: Any, numbers: Sequence[int], options: dict[str, Any], snapshot: Snapshot) -> None:
+def _run_all(item: object, numbers: Sequence[int], options: dict[str, Any], snapshot: Snapshot) -> None:
     for ranks in numbers:
         _run(item, ranks, options, snapshot)
 

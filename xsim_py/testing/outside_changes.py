@@ -44,7 +44,7 @@ class LocatedFunction:
         return found if same else self._function
 
 
-def unwrapped(obj: Any) -> Any:
+def unwrapped(obj: object) -> Any:
     """Return the function wrapped by ``@pytest.fixture``."""
     get = getattr(obj, "_get_wrapped_function", None)
     if get is not None:
@@ -52,14 +52,14 @@ def unwrapped(obj: Any) -> Any:
     return getattr(getattr(obj, "__pytest_wrapped__", None), "obj", obj)
 
 
-def uses_mpi(function: Any) -> bool:
+def uses_mpi(function: object) -> bool:
     """Return True if the code of a function uses a name that refers to mpi4py."""
     function = getattr(unwrapped(function), "__func__", unwrapped(function))
     code, names = getattr(function, "__code__", None), getattr(function, "__globals__", {})
     return code is not None and (any(map(is_of_mpi, cells_of(function))) or _code_uses_mpi(code, names))
 
 
-def cells_of(function: Any) -> list[Any]:
+def cells_of(function: object) -> list[Any]:
     """Return the values in the closure of a function; empty if one has no value yet."""
     try:
         return [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
@@ -110,12 +110,12 @@ def _inner(module: ModuleType, inner: str) -> Any:
     return found
 
 
-def _contents(owner: Any) -> dict[str, tuple[Any, Any]]:
+def _contents(owner: object) -> dict[str, tuple[Any, Any]]:
     """Return the named values of a module or class, each with a copy if it is a container."""
     return {name: (value, value.copy() if type(value) in _CONTAINERS else None) for name, value in vars(owner).items()}
 
 
-def _has_changed(value: Any, before: Any, copy: Any) -> bool:
+def _has_changed(value: object, before: object, copy: object) -> bool:
     if value is not before or copy is None:
         return value is not before
     try:

@@ -59,7 +59,7 @@ def _has_pytest_mpi() -> bool:
     return folder is not None and not Path(folder, "parallel_assert.py").exists()
 
 
-def _is_requested(options: Any) -> bool:
+def _is_requested(options: object) -> bool:
     """Return True if an option of this plugin is given."""
     return any(value for name, value in vars(options).items() if name.startswith("xsim"))
 

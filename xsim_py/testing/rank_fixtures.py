@@ -34,7 +34,7 @@ _Base: Any = pytest.MonkeyPatch  # final for type checkers
 class _MonkeyPatch(_Base):  # type: ignore[misc]
     """A `pytest.MonkeyPatch` whose changes to shared objects are private to a rank."""
 
-    def setattr(self, target: Any, name: Any, value: Any = _NOTHING, raising: bool = True) -> None:
+    def setattr(self, target: Any, name: Any, value: object = _NOTHING, raising: bool = True) -> None:
         if value is _NOTHING:
             super().setattr(target, name, raising=raising)
             return
@@ -49,7 +49,7 @@ class _MonkeyPatch(_Base):  # type: ignore[misc]
         super().delattr(target, name, raising)
 
 
-def _make_private(owner: Any, name: str) -> None:
+def _make_private(owner: object, name: str) -> None:
     """Make an attribute of an object private to each rank."""
     rank = current.rank()
     if isinstance(owner, ModuleType):
@@ -64,14 +64,14 @@ def _own(owner: type, name: str) -> Any:
     return vars(owner).get(name, _NOTHING)
 
 
-def _put(owner: type, name: str, value: Any) -> None:
+def _put(owner: type, name: str, value: object) -> None:
     if value is not _NOTHING:
         setattr(owner, name, value)
     elif name in vars(owner):
         delattr(owner, name)
 
 
-def _log_fixture(item: Any, handler: LogCaptureHandler) -> LogCaptureFixture:
+def _log_fixture(item: object, handler: LogCaptureHandler) -> LogCaptureFixture:
     """Return a `caplog` with a separate handler, instead of that of the test."""
     # A subclass: pytest's class is final, and keeps the handler with the test.
     kind: Any = type("LogCaptureFixture", (LogCaptureFixture,), {"handler": handler})
@@ -102,7 +102,7 @@ def _logging(shared: LogCaptureFixture) -> Iterator[LogCaptureFixture]:
 
 
 @contextmanager
-def _patching(_: Any) -> Iterator[pytest.MonkeyPatch]:
+def _patching(_: object) -> Iterator[pytest.MonkeyPatch]:
     own: pytest.MonkeyPatch = _MonkeyPatch()
     try:
         yield own
@@ -111,7 +111,7 @@ def _patching(_: Any) -> Iterator[pytest.MonkeyPatch]:
 
 
 @contextmanager
-def _recording(_: Any) -> Iterator[WarningsRecorder]:
+def _recording(_: object) -> Iterator[WarningsRecorder]:
     with WarningsRecorder(_ispytest=True) as own:
         yield own
 
@@ -161,7 +161,7 @@ def uses_mpi_directly(fixturedef: Any) -> bool:
     return code is not None and "getfixturevalue" in code.co_names and not set(NAMES).isdisjoint(code.co_consts)
 
 
-def is_of_plugin(fixturedefs: Any, value: Any) -> bool:
+def is_of_plugin(fixturedefs: Any, value: object) -> bool:
     """Return True if a value is of a class of its fixture's plugin, like pytest-mock's `mocker`.
 
     The plugin uses that very object after the test.

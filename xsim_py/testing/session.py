@@ -343,7 +343,7 @@ class _Member(FoundInRanks):
         if getattr(config.option, "cov_source", None):
             self._arguments.append("--no-cov")
 
-    def hand_over(self, is_private: Any) -> None:
+    def hand_over(self, is_private: object) -> None:
         """Hand over nothing: ranks begin like new processes."""
 
     def __call__(self) -> None:
@@ -502,7 +502,7 @@ class Controller:
         with current.outside():
             self._config.hook.pytest_deselected(items=items)
 
-    def warn(self, message: Any, when: str, nodeid: str, location: Any) -> None:
+    def warn(self, message: Any, when: str, nodeid: str, location: object) -> None:
         """Report a warning to this session, once."""
         key = str(message.message), message.category, nodeid
         if key not in self.warned:

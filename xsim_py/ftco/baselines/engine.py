@@ -76,7 +76,7 @@ class StepEngine:
         self._events: list[tuple[int, int, int, ReceivedMessage | None]] = []
         self._count = 0
 
-    def finish(self, node: int, result: Any) -> None:
+    def finish(self, node: int, result: object) -> None:
         """Record the result of a node, which leaves the operation."""
         self.results[node] = result
         self._finish[node] = self.step_of(node)
@@ -139,7 +139,7 @@ class StepEngine:
             self._resume_after(node, command.steps if isinstance(command, WorkCommand) else 1, None)
             return
 
-    def _resume_after(self, node: int, steps: int, result: Any) -> None:
+    def _resume_after(self, node: int, steps: int, result: object) -> None:
         """Resume a node after its step; its next decision takes effect from there."""
         self._ready[node] = self.now + steps
         try:

@@ -169,7 +169,7 @@ def _tag_of(number: int) -> int | None:
         return None
 
 
-def _storage_file(target: Any) -> StorageFile | None:
+def _storage_file(target: object) -> StorageFile | None:
     raw = getattr(getattr(target, "buffer", target), "raw", target)
     return raw if isinstance(raw, StorageFile) else of_descriptor(target)
 
@@ -181,7 +181,7 @@ def _number_of(target: Any) -> int:
     return target if isinstance(target, int) else int(target.fileno())
 
 
-def _name_of(target: Any, number: int) -> str:
+def _name_of(target: object, number: int) -> str:
     name = getattr(target, "name", None)
     if isinstance(name, str):
         return name
@@ -191,7 +191,7 @@ def _name_of(target: Any, number: int) -> str:
         return f"descriptor {number}"
 
 
-def _locked_file(rank: Rank, target: Any) -> _LockedFile:
+def _locked_file(rank: Rank, target: object) -> _LockedFile:
     """Return the open file that a rank wants to lock."""
     raw, number = _storage_file(target), _number_of(target)
     file: Any = raw.place() if raw is not None else _file_of(number)
@@ -259,7 +259,14 @@ def _error(number: int) -> OSError:
 
 
 def _lock(
-    target: Any, space: str, kind: int, start: int = 0, end: int = EVERYTHING, *, by_process: bool = False, **how: bool
+    target: object,
+    space: str,
+    kind: int,
+    start: int = 0,
+    end: int = EVERYTHING,
+    *,
+    by_process: bool = False,
+    **how: bool,
 ) -> LockRequest | None:
     """Request a lock, wait for the reply, and take the real lock as well; for a probe, return the conflicting lock."""
     waiter = current.running()
@@ -301,7 +308,7 @@ def _kind_of(operation: int) -> int:
     raise _error(errno.EINVAL)
 
 
-def _range(target: Any, start: int, length: int, whence: int) -> tuple[int, int]:
+def _range(target: object, start: int, length: int, whence: int) -> tuple[int, int]:
     """Return the first byte of a range, and the one after the last."""
     if whence != os.SEEK_SET:
         number = _number_of(target)
@@ -313,7 +320,7 @@ def _range(target: Any, start: int, length: int, whence: int) -> tuple[int, int]
     return start, start + length if length else EVERYTHING
 
 
-def _check_access(target: Any, kind: int) -> None:
+def _check_access(target: object, kind: int) -> None:
     """Reject a lock of a kind for which the file is not open."""
     if _storage_file(target) is None:
         access = _real_fcntl(_number_of(target), fcntl.F_GETFL) & os.O_ACCMODE
@@ -321,11 +328,11 @@ def _check_access(target: Any, kind: int) -> None:
             raise _error(errno.EBADF)
 
 
-def _flock(fd: Any, operation: int, /) -> None:
+def _flock(fd: object, operation: int, /) -> None:
     _lock(fd, "flock", _kind_of(operation), waits=not operation & fcntl.LOCK_NB)
 
 
-def _lockf(fd: Any, cmd: int, len: int = 0, start: int = 0, whence: int = 0, /) -> None:
+def _lockf(fd: object, cmd: int, len: int = 0, start: int = 0, whence: int = 0, /) -> None:
     kind, where = _kind_of(cmd), _range(fd, start, len, whence)
     _check_access(fd, kind)
     _lock(fd, "record", kind, *where, by_process=True, waits=not cmd & fcntl.LOCK_NB)

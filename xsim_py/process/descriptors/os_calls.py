@@ -158,7 +158,7 @@ def _dup2(fd: int, fd2: int, inheritable: bool = True) -> int:
     return fd2
 
 
-def _fcntl(fd: Any, cmd: int, arg: Any = 0, /) -> Any:
+def _fcntl(fd: Any, cmd: int, arg: object = 0, /) -> Any:
     done = _before["fcntl"](fd, cmd, arg)
     if cmd in _COPYING:
         _copied(fd if isinstance(fd, int) else fd.fileno(), done)
@@ -210,7 +210,7 @@ def _detach(self: Any) -> int:
 # ------------------------------------------------------------------------------------------------------------ open
 
 
-def _mkfifo(path: Any, mode: int = 0o666, *, dir_fd: Any = None) -> None:
+def _mkfifo(path: object, mode: int = 0o666, *, dir_fd: object = None) -> None:
     fiber = current.here() if dir_fd is None else None
     found = True
     try:
@@ -228,7 +228,7 @@ def _is_fifo(path: Any) -> bool:
         return False
 
 
-def _os_open(path: Any, flags: int, mode: int = 0o777, *, dir_fd: Any = None) -> int:
+def _os_open(path: object, flags: int, mode: int = 0o777, *, dir_fd: object = None) -> int:
     if fifos.expected and dir_fd is None and (fiber := current.here()) is not None and _is_fifo(path):
         return fifos.open_fifo(fiber, path, flags)
     number: int = _before["os.open"](path, flags, mode, dir_fd=dir_fd)
@@ -302,14 +302,14 @@ class _File(io.RawIOBase):
 def _opened(
     fiber: Fiber,
     number: int,
-    name: Any,
+    name: object,
     mode: str = "r",
     buffering: int = -1,
     encoding: str | None = None,
     errors: str | None = None,
     newline: str | None = None,
     closefd: bool = True,
-    opener: Any = None,
+    opener: object = None,
 ) -> Any:
     """Return a file object for a descriptor, as `open` does."""
     check_text(mode, encoding, errors, newline)
@@ -388,7 +388,7 @@ def forget() -> None:
     file_locks.forget()
 
 
-def _noted(real: Any, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def _noted(real: object, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """Record the real function and return its replacement."""
     _before[name] = real
     return _Plain(function, name.rpartition(".")[2])

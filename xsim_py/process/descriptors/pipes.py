@@ -55,7 +55,7 @@ def note_made(*numbers: int) -> None:
             note(number, served=name == _OURS).is_of_child = name == "subprocess"
 
 
-def note(number: int, *, fifo: Any = None, served: bool = False) -> End:
+def note(number: int, *, fifo: object = None, served: bool = False) -> End:
     """Register a descriptor as the end of a pipe or FIFO."""
     known = os.fstat(number)
     end = ends[number] = End(known.st_ino, common=stat.S_ISSOCK(known.st_mode), served=served)

@@ -109,7 +109,7 @@ def _make_poll() -> Any:
     return poll if current.here() is None else _Poll(poll, 1000)
 
 
-def _make_epoll(*args: Any, **kwargs: Any) -> Any:
+def _make_epoll(*args: object, **kwargs: object) -> Any:
     poll = _real_epoll(*args, **kwargs)  # type: ignore[misc]
     return poll if current.here() is None else _Poll(poll, 1)
 

@@ -96,7 +96,7 @@ def _path_function(virtual: Function) -> Function:
     name = virtual.__name__[1:]
 
     @wraps(virtual)
-    def function(path: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def function(path: object = None, *args: object, **kwargs: object) -> Any:
         place = _place(path) if kwargs.get("dir_fd") is None else None
         if place is None:
             return _real[name](*(() if path is None else (path,)), *args, **kwargs)
@@ -112,7 +112,7 @@ def _descriptor_function(virtual: Function) -> Function:
     name = virtual.__name__[1:]
 
     @wraps(virtual)
-    def function(fd: Any, *args: Any, **kwargs: Any) -> Any:
+    def function(fd: object, *args: object, **kwargs: object) -> Any:
         file = of_descriptor(fd)
         return _real[name](fd, *args, **kwargs) if file is None else virtual(file, *args, **kwargs)
 
@@ -161,7 +161,7 @@ def _opened(place: str, path: Any, flags: int) -> StorageFile:
         raise
 
 
-def _os_open(path: Any, flags: int, mode: int = 0o777, *, dir_fd: Any = None) -> int:
+def _os_open(path: object, flags: int, mode: int = 0o777, *, dir_fd: object = None) -> int:
     place = _place(path) if dir_fd is None else None
     if place is None:
         number: int = _real["os.open"](path, flags, mode, dir_fd=dir_fd)
@@ -180,7 +180,7 @@ def _read(file: StorageFile, count: int) -> bytes:
 
 
 @_descriptor_function
-def _write(file: StorageFile, data: Any) -> int:
+def _write(file: StorageFile, data: object) -> int:
     return file.write(data)
 
 
@@ -210,7 +210,7 @@ def _dup(file: StorageFile) -> NoReturn:
 
 
 def _sync(name: str) -> Function:
-    def function(fd: Any) -> None:
+    def function(fd: object) -> None:
         # A file object is also accepted, whose `fileno` would raise an error.
         file = of_descriptor(fd) if isinstance(fd, int) else getattr(getattr(fd, "buffer", fd), "raw", fd)
         if isinstance(file, StorageFile):
@@ -228,27 +228,27 @@ _virtual["fsync"], _virtual["fdatasync"] = _sync("fsync"), _sync("fdatasync")
 
 
 @_path_function
-def _stat(place: str, path: Any, *, follow_symlinks: bool = True) -> Any:
+def _stat(place: str, path: object, *, follow_symlinks: bool = True) -> Any:
     return _ask(path, "stat", place, follow_symlinks)
 
 
 @_path_function
-def _lstat(place: str, path: Any) -> Any:
+def _lstat(place: str, path: object) -> Any:
     return _ask(path, "stat", place, False)
 
 
 @_path_function
-def _access(place: str, path: Any, mode: int, **_: Any) -> Any:
+def _access(place: str, path: object, mode: int, **_: object) -> Any:
     return _ask(path, "access", place, mode)
 
 
 @_path_function
-def _readlink(place: str, path: Any) -> Any:
+def _readlink(place: str, path: object) -> Any:
     return _like(path)(_ask(path, "readlink", place))
 
 
 @_path_function
-def _listxattr(place: str, path: Any, *, follow_symlinks: bool = True) -> list[str]:
+def _listxattr(place: str, path: object, *, follow_symlinks: bool = True) -> list[str]:
     return []
 
 
@@ -257,7 +257,7 @@ def _like(path: Any) -> Function:
     return os.fsencode if isinstance(os.fspath(path), bytes) else str
 
 
-def _listdir(path: Any = None) -> Any:
+def _listdir(path: object = None) -> Any:
     place = _place("." if path is None else path)
     if place is None:
         return _real["listdir"](path)
@@ -343,7 +343,7 @@ def _scandir(path: Any = None) -> Any:
 _virtual["scandir"] = _scandir
 
 
-def _realpath(filename: Any, *, strict: bool = False) -> Any:
+def _realpath(filename: object, *, strict: bool = False) -> Any:
     place = _place(filename)
     if place is None:
         return _real["realpath"](filename, strict=strict)
@@ -356,37 +356,37 @@ def _realpath(filename: Any, *, strict: bool = False) -> Any:
 
 
 @_path_function
-def _mkdir(place: str, path: Any, mode: int | None = None) -> None:
+def _mkdir(place: str, path: object, mode: int | None = None) -> None:
     _ask(path, "mkdir", place, None)
 
 
 @_path_function
-def _rmdir(place: str, path: Any) -> None:
+def _rmdir(place: str, path: object) -> None:
     _ask(path, "rmdir", place)
 
 
 @_path_function
-def _remove(place: str, path: Any) -> None:
+def _remove(place: str, path: object) -> None:
     _ask(path, "remove", place)
 
 
 @_path_function
-def _unlink(place: str, path: Any) -> None:
+def _unlink(place: str, path: object) -> None:
     _ask(path, "remove", place)
 
 
 @_path_function
-def _truncate(place: str, path: Any, length: int) -> None:
+def _truncate(place: str, path: object, length: int) -> None:
     _ask(path, "truncate", place, length)
 
 
 @_path_function
-def _chmod(place: str, path: Any, mode: int, *, follow_symlinks: bool = True) -> None:
+def _chmod(place: str, path: object, mode: int, *, follow_symlinks: bool = True) -> None:
     _ask(path, "chmod", place, mode)
 
 
 @_path_function
-def _utime(place: str, path: Any, times: Any = None, *, ns: Any = None, follow_symlinks: bool = True) -> None:
+def _utime(place: str, path: object, times: Any = None, *, ns: Any = None, follow_symlinks: bool = True) -> None:
     time_ps = None
     if ns is not None:
         time_ps = ns[1] * 1000
@@ -398,7 +398,7 @@ def _utime(place: str, path: Any, times: Any = None, *, ns: Any = None, follow_s
 def _two_paths(name: str, refused: int, kind: str = "") -> Function:
     """Return a function of two paths; `refused` is the error if the storage does not support it."""
 
-    def function(src: Any, dst: Any, **kwargs: Any) -> Any:
+    def function(src: Any, dst: Any, **kwargs: object) -> Any:
         here = _place(src), _place(dst)
         if here == (None, None):
             return _real[name](src, dst, **kwargs)
@@ -418,7 +418,7 @@ _virtual["replace"] = _two_paths("replace", errno.EXDEV, "rename")
 _virtual["link"] = _two_paths("link", errno.EOPNOTSUPP)
 
 
-def _symlink(src: Any, dst: Any, target_is_directory: bool = False, *, dir_fd: Any = None) -> None:
+def _symlink(src: Any, dst: Any, target_is_directory: bool = False, *, dir_fd: object = None) -> None:
     place = _place(dst) if dir_fd is None else None
     if place is None:
         _real["symlink"](src, dst, target_is_directory, dir_fd=dir_fd)
@@ -439,7 +439,7 @@ def _getcwd() -> str:
     return folder or str(_real["getcwd"]())
 
 
-def _chdir(path: Any) -> None:
+def _chdir(path: object) -> None:
     place = _place(path)
     is_real, fiber = True, current.here()
     if place is not None:

@@ -86,7 +86,7 @@ class StorageFile(io.RawIOBase):
         _open_files(rank).stacks[self] = weakref.ref(self)
 
     @classmethod
-    def open(cls, path: str, name: Any, flags: int) -> StorageFile:
+    def open(cls, path: str, name: object, flags: int) -> StorageFile:
         """Open a file of the storage for the running rank, which waits for the operation."""
         rank = current.running().rank
         server = virtual_files.storage().server_of(rank)
@@ -95,13 +95,13 @@ class StorageFile(io.RawIOBase):
         return cls(rank, server=server, number=number, name=name, flags=flags, position=position)
 
     @classmethod
-    def of_folder(cls, name: Any) -> StorageFile:
+    def of_folder(cls, name: object) -> StorageFile:
         """Return an object for an open directory, which a program syncs after renaming in it."""
         rank = current.running().rank
         server = virtual_files.storage().server_of(rank)
         return cls(rank, server=server, number=0, name=name, flags=os.O_RDONLY, position=0)
 
-    def outermost(self, stack: Any) -> None:
+    def outermost(self, stack: object) -> None:
         """Register the object to close when the rank ends."""
         _open_files(self._rank).stacks[self] = weakref.ref(stack)
 
@@ -127,7 +127,7 @@ class StorageFile(io.RawIOBase):
             caller = caller.f_back
         return not caller.f_code.co_filename.startswith(PACKAGE)
 
-    def _ask(self, kind: str, *arguments: Any) -> Any:
+    def _ask(self, kind: str, *arguments: object) -> Any:
         self._check()
         return virtual_files.request(kind, *arguments, name=str(self.name), server=self._server)
 
@@ -257,7 +257,7 @@ class StorageFile(io.RawIOBase):
         return self._descriptor
 
 
-def of_descriptor(number: Any) -> StorageFile | None:
+def of_descriptor(number: object) -> StorageFile | None:
     """Return the running rank's raw file with this descriptor, or None."""
     if not isinstance(number, int) or number < FIRST_DESCRIPTOR:
         return None

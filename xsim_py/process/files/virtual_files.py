@@ -271,7 +271,7 @@ def storage() -> VirtualFiles:
 
 
 @metered
-def request(kind: str, *arguments: Any, name: str = "", server: int | None = None) -> Any:
+def request(kind: str, *arguments: object, name: str = "", server: int | None = None) -> Any:
     """Have the storage perform an operation for the running fiber, which waits for it.
 
     `kind` is a method of `overlay.Overlay`, followed by its arguments; an `OSError` that it raises is raised here.
@@ -299,13 +299,13 @@ def request(kind: str, *arguments: Any, name: str = "", server: int | None = Non
     return answer.value
 
 
-def submit(server: int, kind: str, *arguments: Any) -> None:
+def submit(server: int, kind: str, *arguments: object) -> None:
     """Have the storage perform an operation for the running rank, which does not wait for it."""
     fiber = current.running()
     storage().replica(fiber.rank).submit(fiber.rank, fiber.clock_ps, server, kind, arguments)
 
 
-def submit_later(rank: Rank, server: int, kind: str, *arguments: Any) -> None:
+def submit_later(rank: Rank, server: int, kind: str, *arguments: object) -> None:
     """Queue an operation of a rank that is not running, until its next request.
 
     For example, the garbage collector closes files while any rank may be running.

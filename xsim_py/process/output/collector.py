@@ -355,7 +355,7 @@ class RankStream(io.TextIOBase):
             return self._stream + 1
         return self._real.stands_for if isinstance(self._real, SeparateStream) else self._real.fileno()
 
-    def reconfigure(self, **_: Any) -> None:
+    def reconfigure(self, **_: object) -> None:
         """Do nothing: output is forwarded as lines, in UTF-8."""
 
     def close(self) -> None:

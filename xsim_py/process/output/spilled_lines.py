@@ -153,7 +153,7 @@ _on_the_way: dict[int, Any] = {}
 """Pickled objects waiting to be unpickled: each once, in this same process."""
 
 
-def _leaves(thing: Any) -> int:
+def _leaves(thing: object) -> int:
     _on_the_way[id(thing)] = thing
     return id(thing)
 

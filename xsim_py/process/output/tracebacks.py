@@ -50,7 +50,7 @@ def _excepthook(kind: Any, error: Any, tb: Any) -> None:
     say(WholeTraceback("".join(traceback.format_exception(kind, error, tb))))
 
 
-def report_ignored(error: BaseException, source: Any) -> None:
+def report_ignored(error: BaseException, source: object) -> None:
     """Print an exception in a finalizer, which ends nothing, as Python does, but without addresses."""
     source = getattr(source, "func", source)
     named = getattr(source, "__qualname__", None)

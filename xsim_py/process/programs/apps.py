@@ -75,14 +75,14 @@ class Apps:
         program.run(rank)
 
 
-def load(program: Any, settings: RunParameters) -> Program | Apps:
+def load(program: object, settings: RunParameters) -> Program | Apps:
     """Find and compile the program or programs of `simulate`."""
     if isinstance(program, list | tuple):
         return Apps(program)
     return App(program, settings.ranks, settings.args, settings.kind).load()
 
 
-def wrong(program: Any, ranks: Any, *, wall_limit: Any) -> list[str]:
+def wrong(program: object, ranks: object, *, wall_limit: object) -> list[str]:
     """Return the problems of a program, of its number of ranks, and of the calling thread."""
     problems = _wrong(program, ranks)
     if wall_limit is not None and threading.current_thread() is not threading.main_thread():
@@ -90,7 +90,7 @@ def wrong(program: Any, ranks: Any, *, wall_limit: Any) -> list[str]:
     return problems
 
 
-def _wrong(program: Any, ranks: Any) -> list[str]:
+def _wrong(program: object, ranks: object) -> list[str]:
     if not (isinstance(program, list | tuple) and program and all(isinstance(app, App) for app in program)):
         return _wrong_program(program)
     problems = [
@@ -105,7 +105,7 @@ def _counts(app: App) -> bool:
     return isinstance(app.ranks, int) and app.ranks > 0
 
 
-def _wrong_program(program: Any) -> list[str]:
+def _wrong_program(program: object) -> list[str]:
     if inspect.isgeneratorfunction(program) or inspect.iscoroutinefunction(program):
         return [f"program: {program.__name__} is a generator or coroutine function; give a plain function"]
     if not callable(program) and not isinstance(program, str | os.PathLike | Program):

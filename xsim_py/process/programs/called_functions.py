@@ -53,7 +53,7 @@ class _Search(pickle.Pickler):
         self.kept: list[Any] = []
         self.found = False
 
-    def persistent_id(self, thing: Any) -> int | None:
+    def persistent_id(self, thing: object) -> int | None:
         """Return the number of an object kept as it is, or None to have it pickled; see `pickle.Pickler`."""
         kind = type(thing)
         if kind in _PLAIN:
@@ -92,7 +92,7 @@ class Copy:
         return _Finder(self).load()
 
 
-def copy_of(thing: Any, is_private: Callable[[str], bool]) -> Copy | None:
+def copy_of(thing: object, is_private: Callable[[str], bool]) -> Copy | None:
     """Return a `Copy` of an object that involves private modules; None if it does not, or cannot be copied.
 
     `is_private` takes a module's name.
@@ -141,7 +141,7 @@ def _through(function: Callable[[Any], Any], parts: Iterable[Any], leaves: str) 
         ]
 
 
-def _through_pickle(function: Callable[[Any], Any], rank: int, value: Any, leaves: str) -> Any:
+def _through_pickle(function: Callable[[Any], Any], rank: int, value: object, leaves: str) -> Any:
     try:
         return function(value)
     except Exception as error:  # from a class of the program

@@ -81,7 +81,7 @@ class PrivateModules(MetaPathFinder):
         self._codes: dict[str, tuple[object, CodeType]] = {}
         self._extensions: dict[str, ModuleType] = {}
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+    def find_spec(self, name: str, path: Any = None, target: object = None) -> ModuleSpec | None:
         """Return the specification of a module for the running rank; see `importlib.abc.MetaPathFinder`."""
         rank = current.rank()
         if name in shadowed and name.startswith(_MPI):
@@ -139,7 +139,7 @@ class PrivateModules(MetaPathFinder):
             self._known = {name: spec for name, spec in specs.items() if isinstance(spec, ModuleSpec)}
         return taken
 
-    def is_private(self, name: str, module: Any = None) -> bool:
+    def is_private(self, name: str, module: object = None) -> bool:
         """Return True if a module that was imported outside the run is private in it."""
         top = name.partition(".")[0]
         if top == "__main__" or top in self._shared:
@@ -215,7 +215,7 @@ def _packages() -> dict[str, list[str]]:
     return packages
 
 
-def _holds_mpi(module: Any) -> bool:
+def _holds_mpi(module: object) -> bool:
     names = getattr(module, "__dict__", {})
     if _without_mpi.get(id(module)) == (module, len(names)):
         return False
@@ -230,7 +230,7 @@ def _holds_mpi(module: Any) -> bool:
     return found
 
 
-def _found(finders: list[Any], name: str, path: Any, target: Any) -> tuple[ModuleSpec | None, Any]:
+def _found(finders: list[Any], name: str, path: object, target: object) -> tuple[ModuleSpec | None, Any]:
     """Return a module's specification by the first finder that has it, and that finder."""
     for finder in finders:
         find = getattr(finder, "find_spec", None)
@@ -286,7 +286,7 @@ class SharedPackage(ModuleType):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         return module
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if name not in self.__dict__.get("_private", ()):
             super().__setattr__(name, value)
 
@@ -302,7 +302,7 @@ def _with_loader(spec: ModuleSpec, loader: Any) -> ModuleSpec:
     return own
 
 
-def _copy_of(path: Any) -> Any:
+def _copy_of(path: object) -> Any:
     """Return a copy of a package's path, which is a list, or computes its entries."""
     path = copy(path)
     if hasattr(path, "_path"):
@@ -403,7 +403,7 @@ def _seen(module: ModuleType, execute: Callable[[ModuleType], None]) -> CodeType
         return None
     found: list[CodeType] = []
 
-    def look(frame: FrameType, event: str, _: Any) -> None:
+    def look(frame: FrameType, event: str, _: object) -> None:
         if event == "call" and frame.f_code.co_name == "<module>" and frame.f_globals is module.__dict__:
             _set_profile(None)
             found.append(frame.f_code)

@@ -205,7 +205,7 @@ class Program:
         return found
 
 
-def _innermost(function: Any) -> Any:
+def _innermost(function: object) -> Any:
     """Return the function wrapped by a callable."""
     while isinstance(function, partial):
         function = function.func
@@ -215,7 +215,7 @@ def _innermost(function: Any) -> Any:
     return function
 
 
-def _home(function: Any) -> Path | None:
+def _home(function: object) -> Path | None:
     """Return the directory from which a function's module is imported; None if installed or built in."""
     names: dict[str, Any] = getattr(function, "__globals__", {})
     name = names.get("__name__")
@@ -281,7 +281,7 @@ def _not_python(name: str, error: Exception) -> str:
     return f"{name}{f':{line}' if line else ''}: not a Python program: {getattr(error, 'msg', error)}"
 
 
-def _found_again(target: Any, kind: str, args: Sequence[Any], start: str, flags: dict[str, Any]) -> Program:
+def _found_again(target: object, kind: str, args: Sequence[Any], start: str, flags: dict[str, Any]) -> Program:
     program = Program(target, kind=kind, args=args, start=start)
     program.flags.update(flags)
     return program

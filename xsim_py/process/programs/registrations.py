@@ -106,13 +106,13 @@ class _Registering:
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, kind: Any, error: BaseException | None, traceback: TracebackType | None) -> bool:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: TracebackType | None) -> bool:
         return error is not None and sys_modules.is_for_rank() and _refusal(error) is not None
 
     def decorated(self, make: Callable[[], Any]) -> Callable[[Any], Any]:
         """Return a decorator that leaves a function or class unchanged if its registration is refused."""
 
-        def decorate(value: Any) -> Any:
+        def decorate(value: object) -> Any:
             with self:
                 return make()(value)
             return value

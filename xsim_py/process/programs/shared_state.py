@@ -158,7 +158,7 @@ def _sets_attributes(code: CodeType) -> bool:
 class _Watched(ModuleType):
     """The class of a shared module during a run of a program that sets attributes of modules."""
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         before = self.__dict__.get(name, _GONE)
         super().__setattr__(name, value)
         if active is not None and name != "__class__":
@@ -187,7 +187,7 @@ class _Write:
         self._last = -1
         self._clash = False  # whether a rank has found a value set by another and set a different one
 
-    def add(self, rank: int, value: Any) -> None:
+    def add(self, rank: int, value: object) -> None:
         """Record that a rank has set it."""
         if self._last not in (-1, rank):
             found = self.values[self._last]
@@ -202,7 +202,7 @@ class _Write:
         return self._clash or len(self.values) < ranks or not all(_same(first, value) for value in values)
 
 
-def _comparable(value: Any) -> Any:
+def _comparable(value: object) -> Any:
     """Return a stand-in for comparing the values of several ranks, which may all have created equal ones."""
     if value is None or isinstance(value, _PLAIN):
         return value
@@ -239,7 +239,7 @@ class _Table:
                 yield (self._owner if self.as_one else f"{self._owner}.{name}"), old, new
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(one: object, other: object) -> bool:
     try:
         return bool(one == other)
     except Exception:  # for example, arrays or a package's own classes
@@ -266,7 +266,7 @@ def _tables(module: ModuleType) -> Iterator[_Table]:
                     yield from _container(module, f"{name}.{value.__name__}.{inner}", held, root)
 
 
-def _container(module: ModuleType, name: str, value: Any, root: str) -> Iterator[_Table]:
+def _container(module: ModuleType, name: str, value: object, root: str) -> Iterator[_Table]:
     if name.rpartition(".")[2].startswith("__") or callable(value):
         return
     if issubclass(type(value), _CONTAINERS):
@@ -279,7 +279,7 @@ def _container(module: ModuleType, name: str, value: Any, root: str) -> Iterator
         yield _Table(module, name, held, as_one=True)
 
 
-def _attributes(value: Any) -> Any:
+def _attributes(value: object) -> Any:
     """Return an object's attributes without calling its code, which may have side effects, such as a warning."""
     try:
         return object.__getattribute__(value, "__dict__")
@@ -304,7 +304,7 @@ class _Change:
         return len(self.ranks) > 1 or self.was_set or (self.is_late and by_program)
 
 
-def _is_internal_state(name: str, new: Any) -> bool:
+def _is_internal_state(name: str, new: object) -> bool:
     """Return True if a name is a package's internal state: late modules or functions, and caches."""
     last = name.rpartition(".")[2]
     inner = "_" if name.partition(".")[0] in sys.stdlib_module_names else "__"
@@ -385,7 +385,7 @@ class _Sharing:
         if type(module) is ModuleType:
             self._patches.set(module, "__class__", _Watched)
 
-    def was_set(self, module: ModuleType, name: str, before: Any, value: Any) -> None:
+    def was_set(self, module: ModuleType, name: str, before: object, value: object) -> None:
         """Record the rank and location of an assignment to a module attribute."""
         fiber = current.here()
         if fiber is None or isinstance(value, ModuleType) or name.startswith("__"):
@@ -396,7 +396,7 @@ class _Sharing:
             known = self._writes.setdefault(f"{module.__name__}.{name}", _Write(place, _comparable(before)))
             known.add(fiber.rank.number, _comparable(value))
 
-    def _restore(self, module: ModuleType, name: str, before: Any) -> None:
+    def _restore(self, module: ModuleType, name: str, before: object) -> None:
         """Restore the previous value at the end of the run, as at the end of a process."""
         if f"{module.__name__}.{name}" in self._writes:
             return

@@ -119,7 +119,7 @@ def _words_of(flag: Flag) -> tuple[bytes, bytes]:
     return flag.module.rpartition(".")[2].encode(), flag.name.encode()
 
 
-def _spells(line: str, value: Any) -> bool:
+def _spells(line: str, value: object) -> bool:
     set_to = re.search(r"\w\s*=(?!=)(.*)", line)  # as opposed to an augmented assignment
     with suppress(SyntaxError, ValueError):
         return set_to is not None and bool(literal_eval(set_to[1].strip()) == value)

@@ -126,14 +126,14 @@ _real_sleep, _real_localtime = time.sleep, time.localtime
 
 
 def _seconds(real: Callable[..., float], epoch_s: int) -> Callable[..., float]:
-    def clock(*args: Any) -> float:
+    def clock(*args: object) -> float:
         return real(*args) if current.here() is None else epoch_s + read_ps() / 10**12
 
     return clock
 
 
 def _nanoseconds(real: Callable[..., int], epoch_s: int) -> Callable[..., int]:
-    def clock(*args: Any) -> int:
+    def clock(*args: object) -> int:
         return real(*args) if current.here() is None else epoch_s * 10**9 + read_ps() // 1000
 
     return clock
@@ -154,7 +154,7 @@ def _of_any_clock(real: Callable[[int], Any], unit: str) -> Any:
 def _defaulting(real: Callable[..., Any], position: int) -> Callable[..., Any]:
     """Return a function that passes the virtual time to `real` if a call omits the time."""
 
-    def clock(*args: Any) -> Any:
+    def clock(*args: object) -> Any:
         if current.here() is not None and (len(args) <= position or args[position] is None):
             now: Any = EPOCH_S + read_ps() / 10**12
             if real.__name__ in ("asctime", "strftime"):

@@ -28,7 +28,7 @@ class _Meta(type):
 
     _real: type
 
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, cls._real) if cls in _STAND_INS else super().__instancecheck__(instance)
 
     def __subclasscheck__(cls, other: type) -> bool:
@@ -102,7 +102,7 @@ def _put(*, real: bool) -> None:
         setattr(datetime, stand_in.__name__, stand_in._real if real else stand_in)
 
 
-def _with_real(begin: Callable[..., Any], *args: Any) -> Any:
+def _with_real(begin: Callable[..., Any], *args: object) -> Any:
     _compiled.append(begin)
     _put(real=True)
     try:

@@ -19,7 +19,7 @@ def _stopping(real: Callable[[Any, FrameType], bool]) -> Callable[[Any, FrameTyp
 
 
 def _stacking(real: Callable[[Any, Any, Any], tuple[list[tuple[FrameType, int]], int]]) -> Callable[..., Any]:
-    def get_stack(self: Any, frame: Any, traceback: Any) -> tuple[list[tuple[FrameType, int]], int]:
+    def get_stack(self: object, frame: object, traceback: object) -> tuple[list[tuple[FrameType, int]], int]:
         stack, index = real(self, frame, traceback)
         shown = [entry for entry in stack if not _of_simulator(entry[0])]
         return shown, max(0, sum(entry in shown for entry in stack[: index + 1]) - 1)

@@ -97,7 +97,7 @@ def _encoded(text: Any) -> bytes:
     return raw
 
 
-def _putenv(name: Any, value: Any, /) -> None:
+def _putenv(name: object, value: object, /) -> None:
     raw, text = _encoded(name), _encoded(value)
     if b"=" in raw:
         raise ValueError("illegal environment variable name")
@@ -108,7 +108,7 @@ def _putenv(name: Any, value: Any, /) -> None:
     _set(environment)
 
 
-def _unsetenv(name: Any, /) -> None:
+def _unsetenv(name: object, /) -> None:
     raw = _encoded(name)
     changed_variables.add(os.fsdecode(raw))
     environment = _of_rank()

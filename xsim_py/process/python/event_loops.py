@@ -57,7 +57,7 @@ def _selecting(real: Callable[..., Any]) -> Callable[..., Any]:
 def _making(real: Callable[..., None]) -> Callable[..., None]:
     """Return the initializer of a selector: a loop calls it when asyncio is imported but has no task yet."""
 
-    def initialize(self: Any) -> None:
+    def initialize(self: object) -> None:
         real(self)
         base: Any = sys.modules.get("asyncio.base_events")
         if base is not None and base.BaseEventLoop.create_task.__module__ != __name__:
@@ -69,7 +69,7 @@ def _making(real: Callable[..., None]) -> Callable[..., None]:
 def _naming(real: Callable[..., Any]) -> Callable[..., Any]:
     """Number unnamed tasks separately in each rank; asyncio has one counter for all."""
 
-    def create_task(self: Any, coro: Any, **options: Any) -> Any:
+    def create_task(self: Any, coro: object, **options: object) -> Any:
         fiber = current.here()
         if fiber is None or options.get("name") is not None:
             return real(self, coro, **options)

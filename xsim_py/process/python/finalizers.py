@@ -76,7 +76,7 @@ def _build_class(function: Any, name: str, /, *bases: Any, **options: Any) -> An
 
 def _defer(rank: Rank, finalizer: Callable[[Any], object]) -> Callable[[Any], object]:
     @wraps(finalizer)
-    def __del__(self: Any) -> object:  # noqa: N807
+    def __del__(self: object) -> object:  # noqa: N807
         return _run_in(rank, partial(finalizer, self))
 
     return __del__
@@ -179,7 +179,7 @@ def _finalizable(table: dict[str, Any], classes: tuple[type, ...]) -> list[Any]:
 
 def _making(real: Callable[..., None]) -> Callable[..., None]:
     @wraps(real)
-    def initialize(self: Any, /, *args: Any, **kwargs: Any) -> None:
+    def initialize(self: object, /, *args: object, **kwargs: object) -> None:
         real(self, *args, **kwargs)
         fiber = current.here()
         if fiber is not None and not is_for_all():

@@ -315,7 +315,7 @@ class SimpleQueue:
         self._items: deque[Any] = deque()
         self._line: deque[QueuedFiber] = deque()
 
-    def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
+    def put(self, item: object, block: bool = True, timeout: float | None = None) -> None:
         """Put an item into the queue, as `queue.SimpleQueue.put` does."""
         if self._line:
             wake_next(self._line, item)
@@ -338,7 +338,7 @@ class SimpleQueue:
         except IndexError:
             raise Empty from None
 
-    def put_nowait(self, item: Any) -> None:
+    def put_nowait(self, item: object) -> None:
         """Put an item into the queue."""
         self.put(item)
 

@@ -96,15 +96,15 @@ class _CountingAllocator:
         self._taken: dict[int, tuple[_Memory, int]] = {}
         self.chain = _POINTER()
 
-    def malloc(self, context: Any, size: int) -> int | None:
+    def malloc(self, context: object, size: int) -> int | None:
         """Allocate memory."""
         return self._count_block(size, partial(self._real["malloc"], context, size))
 
-    def calloc(self, context: Any, count: int, size: int) -> int | None:
+    def calloc(self, context: object, count: int, size: int) -> int | None:
         """Allocate zeroed memory."""
         return self._count_block(count * size, partial(self._real["calloc"], context, count, size))
 
-    def realloc(self, context: Any, pointer: int | None, size: int) -> int | None:
+    def realloc(self, context: object, pointer: int | None, size: int) -> int | None:
         """Resize a block; on failure it is unchanged."""
         had = self._discount_block(pointer)
         found = self._count_block(size, partial(self._real["realloc"], context, pointer, size))
@@ -113,7 +113,7 @@ class _CountingAllocator:
             had[0].used += had[1]
         return found
 
-    def free(self, context: Any, pointer: int | None, size: int) -> None:
+    def free(self, context: object, pointer: int | None, size: int) -> None:
         """Free memory."""
         self._discount_block(pointer)
         self._real["free"](context, pointer, size)

@@ -51,7 +51,7 @@ class _PrivateSetting:
         self.name = name
         self.usual = usual  # the class attribute of this name, if any
 
-    def __get__(self, logger: Any, owner: Any = None) -> Any:
+    def __get__(self, logger: object, owner: object = None) -> Any:
         if logger is None:
             return self if self.usual is _NOTHING else self.usual
         fiber = current.here()
@@ -65,7 +65,7 @@ class _PrivateSetting:
                 _settings(fiber.rank)[self.name, logger] = value
         return value
 
-    def __set__(self, logger: Any, value: Any) -> None:
+    def __set__(self, logger: object, value: object) -> None:
         fiber = current.here()
         if fiber is None or is_for_all():
             logger.__dict__[self.name] = value
@@ -80,7 +80,7 @@ class _PrivateSetting:
             raise AttributeError(self.name)
         del table[key]
 
-    def _shared(self, logger: Any) -> Any:
+    def _shared(self, logger: object) -> Any:
         if self.name in logger.__dict__:
             return logger.__dict__[self.name]
         if self.usual is _NOTHING:
@@ -88,7 +88,7 @@ class _PrivateSetting:
         get = getattr(type(self.usual), "__get__", None)
         return self.usual if get is None else get(self.usual, logger, type(logger))
 
-    def _first(self, logger: Any) -> Any:
+    def _first(self, logger: object) -> Any:
         """Return the value for a rank that has not set it."""
         if isinstance(logger, logging.RootLogger) and self.name in _OF_LOGGERS:
             return None if self.name == "parent" else _NEW_ROOT.get(self.name, [])
@@ -96,7 +96,7 @@ class _PrivateSetting:
         return list(shared) if isinstance(shared, list) else shared
 
 
-def _forget_enabled(*_: Any) -> None:
+def _forget_enabled(*_: object) -> None:
     """Clear the running rank's cache of enabled levels."""
     fiber = current.here()
     if fiber is not None and fiber.rank.extra is not None:
@@ -121,7 +121,7 @@ def _is_enabled(real: Callable[..., bool]) -> Callable[..., bool]:
     return is_enabled_for
 
 
-def _set_attribute(self: Any, name: str, value: Any) -> None:
+def _set_attribute(self: object, name: str, value: object) -> None:
     """Set an attribute of a logger; in a rank, its class has a private setting of this name from then on."""
     fiber = current.here()
     cls = type(self)
@@ -163,7 +163,7 @@ class _Loggers(MutableMapping[str, Any]):
     def __len__(self) -> int:
         return len(self._seen())
 
-    def __setitem__(self, name: str, logger: Any) -> None:
+    def __setitem__(self, name: str, logger: object) -> None:
         (self.shared if current.here() is None else self.of_rank())[name] = logger
 
     def __delitem__(self, name: str) -> None:
@@ -177,7 +177,7 @@ class _Loggers(MutableMapping[str, Any]):
         for key in [key for key in settings if key[1] is gone]:
             del settings[key]
 
-    def get_logger(self, manager: Any, name: str, real: Callable[..., Any]) -> Any:
+    def get_logger(self, manager: object, name: str, real: Callable[..., Any]) -> Any:
         """Return the running rank's logger of a name, creating it if needed."""
         own = self.of_rank()
         if isinstance(own.get(name), logging.Logger):
@@ -240,7 +240,7 @@ def _adding(real: Callable[..., None], name: str) -> Callable[..., None]:
     """Wrap a method that adds to a list of a logger: additions during a shared import apply to all ranks."""
 
     @wraps(real)
-    def add(self: Any, what: Any) -> None:
+    def add(self: object, what: object) -> None:
         fiber = current.here()
         if fiber is not None and isinstance(self, logging.Logger) and is_for_all():
             self.__dict__[name].append(what)

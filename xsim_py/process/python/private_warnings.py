@@ -52,7 +52,7 @@ def _touch(rank: Rank) -> None:
 class _OwnWarnings(private_state.OwnAttributes):
     """The class of module `warnings` during a run: a rank that assigns ``warnings.filters`` gets its own filters."""
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if name in _NAMES:
             fiber = current.here()
             if fiber is not None:

@@ -55,13 +55,13 @@ def _set_collector(value: tuple[bool, tuple[int, int, int]]) -> None:
 class _OwnContext:
     """The default start method of `multiprocessing`: each rank chooses once."""
 
-    def __get__(self, context: Any, owner: Any = None) -> Any:
+    def __get__(self, context: object, owner: object = None) -> Any:
         fiber = current.here()
         if context is None or fiber is None:
             return self if context is None else vars(context)["_actual_context"]
         return (fiber.rank.extra or {}).get("multiprocessing")
 
-    def __set__(self, context: Any, value: Any) -> None:
+    def __set__(self, context: object, value: object) -> None:
         fiber = current.here()
         if fiber is None:
             vars(context)["_actual_context"] = value

@@ -32,7 +32,7 @@ def _handlers(rank: Rank) -> dict[int, Any]:
     return handlers
 
 
-def _set_handler(number: int, handler: Any) -> Any:
+def _set_handler(number: int, handler: object) -> Any:
     if number in _FATAL:
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
     before = _get_handler(number)
@@ -71,7 +71,7 @@ def _kill(pid: int, number: int) -> None:
 
 
 def _no_timer(name: str) -> Callable[..., None]:
-    def refuse(*_: Any) -> None:
+    def refuse(*_: object) -> None:
         raise NotImplementedError(f"signal.{name} is not simulated; use threading.Timer, which runs in virtual time")
 
     return refuse
@@ -110,7 +110,7 @@ def _wait_for(numbers: Any, timeout_s: float | None = None) -> signal.Signals | 
     return found
 
 
-def _wait_info(numbers: Any, timeout_s: float | None = None) -> Any:
+def _wait_info(numbers: object, timeout_s: float | None = None) -> Any:
     if timeout_s is not None and timeout_s < 0:
         raise ValueError("timeout must be non-negative")
     found = _wait_for(numbers, timeout_s)

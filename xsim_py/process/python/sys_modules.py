@@ -221,6 +221,6 @@ def _is_machinery(frame: FrameType) -> bool:
     return frame.f_code.co_filename.startswith("<frozen importlib._bootstrap")
 
 
-def use(finder: Any) -> None:
+def use(finder: object) -> None:
     """Make imports of ranks ask only this finder."""
     _ours[:] = [finder]

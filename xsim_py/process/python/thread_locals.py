@@ -72,7 +72,7 @@ class Local:
 
     __slots__ = ("_Local__key", "__weakref__")
 
-    def __new__(cls, /, *args: Any, **kwargs: Any) -> Local:
+    def __new__(cls, /, *args: object, **kwargs: object) -> Local:
         """Create an object; arguments are passed to the ``__init__`` of a subclass."""
         if (args or kwargs) and cls.__init__ is object.__init__:
             raise TypeError("Initialization arguments are not supported")
@@ -101,7 +101,7 @@ class Local:
             return attributes[name]
         return object.__getattribute__(self, name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if name == "__dict__":
             raise AttributeError(f"{type(self).__name__!r} object attribute '__dict__' is read-only")
         attributes = _attributes(self)

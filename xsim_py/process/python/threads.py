@@ -93,7 +93,7 @@ class _Threads:
         self._idents = itertools.count((rank.number + 1) << _IDENT_BITS)
         self.main = self.handle(None)  # of the program's own thread
 
-    def handle(self, thread: Any) -> ThreadHandle:
+    def handle(self, thread: object) -> ThreadHandle:
         """Create a handle."""
         return ThreadHandle(self.rank, next(self._idents), thread)
 
@@ -287,7 +287,7 @@ def _mark(thread: Any, handle: ThreadHandle) -> None:
     thread._started.set()
 
 
-def _handle(thread: Any) -> ThreadHandle | None:
+def _handle(thread: object) -> ThreadHandle | None:
     handle: ThreadHandle | None = vars(thread).get("_simulated")
     return handle
 
@@ -370,7 +370,7 @@ class _Threading(ModuleType):
         return (fiber.rank.extra or {}).get("threading.excepthook", threading.__excepthook__)
 
     @excepthook.setter
-    def excepthook(self, hook: Any) -> None:
+    def excepthook(self, hook: object) -> None:
         fiber = current.here()
         if fiber is None:
             self.__dict__["excepthook"] = hook
@@ -399,7 +399,7 @@ def _all_threads() -> list[Any]:
     return found + [handle.thread for handle in threads.alive.values() if handle.thread is not None]
 
 
-def _start_function(function: Any, args: Any = (), kwargs: Any = None, **_: Any) -> int:
+def _start_function(function: object, args: object = (), kwargs: object = None, **_: object) -> int:
     fiber: Any = current.fiber
     if not callable(function):
         raise TypeError("first arg must be callable")

@@ -75,7 +75,7 @@ def _separate_stacks(tracer: Any) -> None:
     stacks: WeakKeyDictionary[Any, list[Any]] = WeakKeyDictionary()
     running = greenlet.getcurrent()
 
-    def trace_apart(frame: Any, event: str, arg: Any) -> Any:
+    def trace_apart(frame: object, event: str, arg: object) -> Any:
         nonlocal running
         now = greenlet.getcurrent()
         if now is not running:
@@ -195,13 +195,13 @@ class _Watchers:
             self._watchers_of(fiber).profile[fiber] = function
         self._profile(function)
 
-    def _enable_profiler(self, profiler: Any, *args: Any, **kwargs: Any) -> None:
+    def _enable_profiler(self, profiler: object, *args: object, **kwargs: object) -> None:
         fiber = current.here()
         if fiber is not None:
             self._watchers_of(fiber).profile[fiber] = profiler
         self._profiler.enable(profiler, *args, **kwargs)
 
-    def _disable_profiler(self, profiler: Any) -> None:
+    def _disable_profiler(self, profiler: object) -> None:
         fiber = current.here()
         if fiber is not None:
             self._watchers_of(fiber).profile[fiber] = None
@@ -251,7 +251,7 @@ class _Watchers:
             return name
         return self._tools[number].name if number in self._tools else None
 
-    def _register_callback(self, number: int, event: int, function: Any, /) -> Any:
+    def _register_callback(self, number: int, event: int, function: object, /) -> Any:
         before = self._real["register_callback"](number, event, function)
         if number in self._tools and current.here() is not None:
             self._tools[number].callbacks[event] = function
@@ -273,7 +273,7 @@ def _by(method: _Function) -> _Function:
     return lambda *args, **kwargs: method(_watchers, *args, **kwargs)
 
 
-def _unless_tools(real: Any, value: Any) -> Any:
+def _unless_tools(real: object, value: object) -> Any:
     """Return `value` before Python 3.12; since then profilers are tools of ``sys.monitoring``."""
     return real if sys.version_info >= (3, 12) else value
 

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 class Events(Protocol):
     """Notified of events in the running rank that are not calls: the checks."""
 
-    def completed(self, task: Any, operation: Any) -> None:
+    def completed(self, task: object, operation: object) -> None:
         """Note a request that a call has completed, and its operation."""
 
-    def handled(self, error: Any) -> None:
+    def handled(self, error: object) -> None:
         """Note an MPI error that goes to an error handler."""
 
     def misplaced(self, when: str) -> None:
         """Note a call before MPI_Init or after MPI_Finalize."""
 
-    def accessing(self, file: Any) -> Callable[[Any, bool], None] | None:
+    def accessing(self, file: object) -> Callable[[Any, bool], None] | None:
         """Return what to call with the pieces of a file that a call accesses, and whether it writes them."""
 
     def uncaught(self, error: BaseException) -> None:

@@ -41,7 +41,7 @@ class _DeadGreenlet:
     __slots__ = ()
     dead = False
 
-    def switch(self, *_: Any) -> None:
+    def switch(self, *_: object) -> None:
         """Do nothing."""
 
 
@@ -214,7 +214,7 @@ def _all_types() -> set[type]:
     return found
 
 
-def _words(thing: Any) -> Any:
+def _words(thing: object) -> Any:
     """Return the memory of an object, as far as all types have it."""
     return _WORDS.from_address(id(thing))
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _EXPOSED = "exposed arrays"
 
 
-def expose(name: str, array: Any) -> None:
+def expose(name: str, array: object) -> None:
     """Expose an array to soft errors (``failures.flips``); under a real MPI, do nothing.
 
     The array stays exposed until another array is exposed by that name, or the rank ends. Soft errors hit its memory,
@@ -39,7 +39,7 @@ def expose(name: str, array: Any) -> None:
 
 
 @metered
-def _expose(name: str, array: Any) -> None:
+def _expose(name: str, array: object) -> None:
     import numpy as np
 
     if not isinstance(array, np.ndarray) or array.dtype.hasobject:

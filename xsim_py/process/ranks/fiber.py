@@ -100,7 +100,7 @@ class Fiber:
         glet.switch([self, body])
         current.fiber = None
 
-    def park(self, reason: Any) -> None:
+    def park(self, reason: object) -> None:
         """Return control to the simulator until `resume`; the deadlock report shows the reason."""
         self.waiting = reason
         if _attentive:
@@ -296,7 +296,7 @@ def pinned_hub() -> greenlet:
     return hub
 
 
-def is_hub(glet: Any) -> bool:
+def is_hub(glet: object) -> bool:
     """Return True if a greenlet is the simulator's, not a rank's."""
     return glet is _hub
 

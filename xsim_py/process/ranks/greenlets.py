@@ -46,6 +46,6 @@ def install(patches: Patches) -> None:
     fiber.record_greenlets(any(_is_greenlet(name, found) for name, found in candidates))
 
 
-def _is_greenlet(name: str, found: Any) -> bool:
+def _is_greenlet(name: str, found: object) -> bool:
     """Return True if a package that ranks share imported `greenlet` before the run."""
     return found in (greenlet, _modules["greenlet"]) and not name.startswith(("greenlet", "xsim_py"))

@@ -31,7 +31,7 @@ def in_ranks(virtual: Callable[..., Any]) -> Wrapper:
     """Replace a function in ranks only; elsewhere the real one is called."""
 
     def choosing(real: Callable[..., Any]) -> Callable[..., Any]:
-        def function(*args: Any, **kwargs: Any) -> Any:
+        def function(*args: object, **kwargs: object) -> Any:
             return (real if current.here() is None else virtual)(*args, **kwargs)
 
         return function
@@ -39,12 +39,12 @@ def in_ranks(virtual: Callable[..., Any]) -> Wrapper:
     return Wrapper(choosing)
 
 
-def watched(before: Callable[..., object], *arguments: Any) -> Wrapper:
+def watched(before: Callable[..., object], *arguments: object) -> Wrapper:
     """Call ``before(rank, *arguments)`` before each call of the function by a rank."""
 
     def watching(real: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(real)
-        def function(*args: Any, **kwargs: Any) -> Any:
+        def function(*args: object, **kwargs: object) -> Any:
             fiber = current.here()
             if fiber is not None:
                 before(fiber.rank, *arguments)
@@ -98,7 +98,7 @@ class Patches:
                 elif not isinstance(value, Wrapper) and (hasattr(owner, name) or isinstance(owner, type)):
                     self.set(owner, name, value)
 
-    def set(self, owner: Any, name: str, value: Any) -> None:
+    def set(self, owner: object, name: str, value: object) -> None:
         """Replace ``owner.name``; a class that inherits or lacks the attribute gets its own."""
         if not isinstance(owner, type):
             self._undo.append(partial(setattr, owner, name, getattr(owner, name)))
@@ -108,7 +108,7 @@ class Patches:
             self._undo.append(partial(delattr, owner, name))
         setattr(owner, name, value)
 
-    def put(self, table: dict[str, Any], key: str, value: Any) -> None:
+    def put(self, table: dict[str, Any], key: str, value: object) -> None:
         """Replace ``table[key]``."""
         self._undo.append(partial(table.__setitem__, key, table[key]))
         table[key] = value

@@ -50,7 +50,7 @@ class _OfEachRank:
 
 
 def _reading(name: str) -> Callable[..., Any]:
-    def method(self: _OfEachRank, *args: Any, **kwargs: Any) -> Any:
+    def method(self: _OfEachRank, *args: object, **kwargs: object) -> Any:
         fiber = current.here()
         found = self.shared if fiber is None else (fiber.rank.extra or {}).get(self.key, self.first)
         return getattr(found, name)(*args, **kwargs)
@@ -59,7 +59,7 @@ def _reading(name: str) -> Callable[..., Any]:
 
 
 def _changing(name: str) -> Callable[..., Any]:
-    def method(self: _OfEachRank, *args: Any, **kwargs: Any) -> Any:
+    def method(self: _OfEachRank, *args: object, **kwargs: object) -> Any:
         fiber = current.here()
         found = self.shared if fiber is None else fiber.rank.private(self.key, self.make)
         return getattr(found, name)(*args, **kwargs)
@@ -74,7 +74,7 @@ def _class(kind: Any) -> type[_OfEachRank]:
     return type(kind.__name__, (_OfEachRank,), {"__slots__": (), "__hash__": None, **methods})
 
 
-def of_each_rank(key: str, shared: Any, *, empty: bool = False, begin: Callable[[], object] = lambda: None) -> Any:
+def of_each_rank(key: str, shared: object, *, empty: bool = False, begin: Callable[[], object] = lambda: None) -> Any:
     """Return a stand-in for `shared` that in each rank refers to the rank's own copy.
 
     A rank keeps its copy under the name `key`, from its first change on; `begin` is called in it before. The collection

@@ -119,7 +119,7 @@ def _set(name: str, value: Any) -> None:
         sys.__dict__[name] = value
 
 
-def change(rank: Rank, name: str, shared: Any, value: Any) -> None:
+def change(rank: Rank, name: str, shared: object, value: object) -> None:
     """Record that `rank` has just replaced `shared` by `value`."""
     _shared.setdefault(name, shared)
     if rank.private_state is None:
@@ -136,7 +136,7 @@ def touch(rank: Rank, name: str, setting: Setting) -> bool:
     return is_first
 
 
-def touched(rank: Rank, name: str, setting: Setting, before: Any) -> None:
+def touched(rank: Rank, name: str, setting: Setting, before: object) -> None:
     """Do the same as `touch` if `rank` has already changed the setting, whose value was `before`."""
     _settings[name] = setting
     change(rank, name, before, setting.get())
@@ -146,7 +146,7 @@ def own_attribute(rank: Rank, module: ModuleType, name: str) -> None:
     """Give `rank` its own entry for an attribute of a shared module that it is about to change."""
     table = vars(module)
 
-    def put_in(value: Any) -> None:
+    def put_in(value: object) -> None:
         if value is MISSING:
             table.pop(name, None)
         else:
@@ -158,7 +158,7 @@ def own_attribute(rank: Rank, module: ModuleType, name: str) -> None:
 class OwnAttributes(ModuleType):
     """The class of a shared module during a run, in which a rank's assignments apply to that rank only."""
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         fiber = current.here()
         is_submodule = isinstance(value, ModuleType) and _modules.get(f"{self.__name__}.{name}") is value
         if fiber is not None and name != "__class__" and not is_submodule:  # which Python assigns for all

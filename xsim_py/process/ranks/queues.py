@@ -39,7 +39,7 @@ class QueuedFiber(Parked):
 
 
 @partial(metered, charge=False)  # nothing may happen between finding something held and joining the queue
-def wait_in_queue(fiber: Fiber, line: deque[QueuedFiber], what: Any, timeout_s: float | None = None) -> QueuedFiber:
+def wait_in_queue(fiber: Fiber, line: deque[QueuedFiber], what: object, timeout_s: float | None = None) -> QueuedFiber:
     """Make the running fiber wait until it is called or the timeout expires; the result tells which.
 
     It joins the queue `line` at the end. `what` describes the wait, or is an object with ``described(rank)``. The
@@ -56,7 +56,7 @@ def wait_in_queue(fiber: Fiber, line: deque[QueuedFiber], what: Any, timeout_s: 
     return place
 
 
-def wake_next(line: deque[QueuedFiber], item: Any = None) -> None:
+def wake_next(line: deque[QueuedFiber], item: object = None) -> None:
     """Let the first fiber in the queue continue, at the running fiber's time."""
     place = line.popleft()
     place.called = True

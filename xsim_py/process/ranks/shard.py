@@ -41,7 +41,7 @@ _TOLD = "told to all"
 _BETWEEN_WINDOWS = frozenset((_AT_ONCE, _SHARED, _TOLD))
 
 
-def weak_getter(owner: Any, name: str) -> Callable[[], Any]:
+def weak_getter(owner: object, name: str) -> Callable[[], Any]:
     """Return a function that gets an attribute of an owner without forming a reference cycle with it."""
     alive = weakref.ref(owner)
     return lambda: getattr(alive(), name)

@@ -58,7 +58,7 @@ class HtmlPage:
         if any(parts):
             self._sections.append((heading, "\n".join(parts)))
 
-    def figure(self, content: Any, kind: str = "plain") -> str:
+    def figure(self, content: object, kind: str = "plain") -> str:
         """Return the HTML of a figure, with its data.
 
         The content of a ``plain`` figure is that of `new_figure`. The page's script draws a ``timeline`` or ``matrix``.

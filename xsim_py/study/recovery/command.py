@@ -62,7 +62,7 @@ def check(given: Mapping[str, Value]) -> dict[str, Any]:
 
     problems: list[OptionProblem] = []
 
-    def read(name: str, parse: Callable[[str], Any], default: Any) -> Any:
+    def read(name: str, parse: Callable[[str], Any], default: object) -> Any:
         value = given.get(name)
         if value is None:
             return default
