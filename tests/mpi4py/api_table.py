@@ -106,7 +106,7 @@ def is_property(node: ast.FunctionDef) -> bool:
 
 PARTLY = {
     "Win.Allocate_shared": "all ranks of a node must be simulated by the same real process",
-    "Register_datarep": "a name without conversion functions is accepted; these functions are rejected, as in MPICH",
+    "Register_datarep": "conversion functions are rejected, as in MPICH; a name without them is accepted",
     "Pcontrol": "levels up to 2 have no effect; a higher level declares a compute time of that number of nanoseconds",
     "Datatype.Pack_external": "`long double` is not converted on some processors",
     "Datatype.Unpack_external": "`long double` is not converted on some processors",

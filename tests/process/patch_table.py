@@ -29,10 +29,10 @@ PAGE = ROOT / "docs" / "reference" / "patched.md"
 MARKS = ("<!-- the tables are written by `python -m tests.process.patch_table --write` -->\n", "<!-- end of tables -->")
 KINDS = ("virtual", "private", "refused", "watched", "real")
 REAL = {
-    "subprocess.Popen": "Starts a real child process, with the rank's environment. It takes no virtual time.",
+    "subprocess.Popen": "Starts a real child process, with the rank's environment. The child takes no virtual time.",
     "os.waitpid": "Waits for a real child process. Virtual time does not advance, but other threads of the rank run.",
-    "multiprocessing.Process": "Starts a real child process, outside the simulation. Use the start method `fork`.",
-    "concurrent.futures.ProcessPoolExecutor": "Starts real child processes, which real threads supply with tasks.",
+    "multiprocessing.Process": "Starts a real child process, outside the simulation. Choose the start method `fork`.",
+    "concurrent.futures.ProcessPoolExecutor": "Starts real child processes; real threads supply them with tasks.",
     "os.times": "Returns the CPU time of the simulator.",
     "resource.getrusage": "Returns the usage of the simulator with all ranks. `resource.setrlimit` limits this usage.",
     "os.getppid": "Returns the process ID of the simulator's parent.",
@@ -49,7 +49,7 @@ REAL = {
     "builtins.print": "Writes to the `sys.stdout` of the rank.",
     "builtins.id": "Returns a real address, which may differ between runs.",
     "mmap.mmap": "Maps real memory and real files.",
-    "ctypes.CDLL": "Loads compiled code, which has a real clock, and whose waits take no virtual time.",
+    "ctypes.CDLL": "Loads compiled code, which reads the real clock, and whose waits take no virtual time.",
     "faulthandler.enable": "Affects all ranks, as does `tracemalloc.start`.",
 }
 """Names that a reader may look for and that are not replaced, each with a sentence."""

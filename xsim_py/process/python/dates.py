@@ -118,7 +118,7 @@ PATCHED: Table = (
     ("datetime", "virtual: current date and time of the rank", {"date": _Date, "datetime": _DateTime}),
     (
         "_imp",
-        "watched: compiled modules import the real classes",
+        "watched: compiled modules import the real `datetime` classes",
         {"create_dynamic": _begin, "exec_dynamic": _begin},
     ),
 )
