@@ -170,9 +170,9 @@ class FtcoSpec:
     )
     missing: str = option(
         choice("nan", "zero", "none", "error"),
-        "Contents of the block of a failed rank (None in a list). nan: NaN in floating-point elements, zeros in "
-        "all others; zero: zeros; none: the buffer is unchanged, with a warning; error: MPI_ERR_PROC_FAILED, also "
-        "in reductions.",
+        "Contents of the block of a failed rank in a buffer; in a list of objects, the element is None. nan: NaN in "
+        "floating-point elements, zeros in all others; zero: zeros; none: the buffer is unchanged, with a warning; "
+        "error: MPI_ERR_PROC_FAILED, also in reductions.",
         default="nan",
     )
 
@@ -254,15 +254,15 @@ class MpiSpec:
             "tuned, ftco, or a section of operation: algorithm",
         ),
         "Algorithm of each collective. tuned: selected by size, as in Open MPI's tuned module; ftco: survives "
-        "failures. A section selects by communicator size: allreduce: {1: tuned, 64: ftco} uses ftco on 64 ranks or "
-        "more.",
+        "failures. In a section, the algorithm may depend on the communicator size: allreduce: {1: tuned, 64: ftco} "
+        "uses ftco on 64 ranks or more.",
         default=dict,
         shown="tuned",
     )
     fault_tolerance: bool | None = option(
         kinds.BOOLEAN,
         "Whether the job survives process failures, as under mpirun --with-ft ulfm.",
-        shown="true if process failures are injected",
+        shown="true if process failures are injected or mpi.resilience is set, except with --restart",
     )
     create_group: str = option(
         choice("plain", "liveness"),
@@ -282,9 +282,9 @@ class MpiSpec:
     ftco: FtcoSpec = option(Section(FtcoSpec), "Collectives that survive failures.", default=FtcoSpec)
     resilience: ResilienceSpec | None = option(
         Section(ResilienceSpec),
-        "A layer that lets unmodified programs survive failures. The keys from broadcast to get set the effect of a "
-        "call that needs a failed rank. skip: the call does nothing; stop: the caller receives SIGINT; raise: the "
-        "call raises MPI_ERR_PROC_FAILED.",
+        "A layer that lets unmodified programs survive failures. Several keys set the effect of a call that needs a "
+        "failed rank. skip: the call does nothing; stop: the caller receives SIGINT; raise: the call raises "
+        "MPI_ERR_PROC_FAILED.",
         shown="none",
     )
 

@@ -59,8 +59,8 @@ class LayerSpec:
 
     latency_ps: int = option(
         kinds.COST,
-        "Time from the end of the injection to the arrival, without hops. Required unless a segment begins at 0B "
-        "or times is set.",
+        "Time from the end of the injection to the arrival, without the latency of hops. Required unless a segment "
+        "begins at 0B or times is set.",
         default=0,
         shown="that of the segment that begins at 0B",
     )
@@ -102,18 +102,18 @@ class LayerSpec:
     )
     segments: tuple[SegmentSpec, ...] | None = option(
         ListOf(Section(SegmentSpec), "a list of {from: 8KiB, latency: 2us, bandwidth: 5GB/s}"),
-        "Parameters for messages of a given size or larger, in ascending order of size.",
+        "Cost parameters for messages of a given size or larger, in ascending order of size.",
         shown="none",
     )
     times: Path | None = option(
         kinds.FILE,
-        "CSV file of measured one-way times by size, instead of bandwidth, with the columns bytes and seconds (or "
-        "median_s); its path is relative to this file.",
+        "CSV file of measured one-way times by size, instead of latency and bandwidth, with the columns bytes and "
+        "seconds (or median_s); its path is relative to this file.",
         shown="none",
     )
     scale: ScaleSpec | None = option(
         Section(ScaleSpec),
-        "Factors for all values of this section, such as {latency: 0.8, bandwidth: 2}.",
+        "Factors for the costs in this section, such as {latency: 0.8, bandwidth: 2}.",
         shown="none",
     )
 

@@ -137,8 +137,8 @@ class TopologySpec:
     )
     spines: int | None = option(
         integer(1, _MOST),
-        "Number of switches above the leaf switches, each linked to every leaf switch. A message to node n crosses "
-        "spine n modulo spines.",
+        "Number of switches above the leaf switches, each linked to every leaf switch. With dmodk, a message to node n "
+        "crosses spine n modulo this number.",
         shown="nodes_per_leaf",
     )
     shape: str | None = option(
@@ -148,7 +148,7 @@ class TopologySpec:
     )
     children: tuple[int, ...] | None = option(
         _COUNTS,
-        "Children per switch of a fat tree, one number per level from the bottom; the first number is the nodes per "
+        "Children per switch of a fat tree, one number per level from the bottom; the first is the number of nodes per "
         "leaf switch.",
     )
     parents: tuple[int, ...] | None = option(
@@ -207,8 +207,8 @@ class TopologySpec:
     )
     wiring: str | None = option(
         choice("relative", "absolute"),
-        "Port j of group i of a dragonfly leads to group i + 1 + j (relative), or to group j, skipping itself "
-        "(absolute).",
+        "Port j of group i of a dragonfly leads to group i + 1 + j (relative), or to the j-th of the other groups, "
+        "counted from 0 (absolute).",
         shown="relative",
     )
     chassis: int | None = option(integer(1, _MOST), "Chassis per group of a cascade.", shown="1")
@@ -222,13 +222,13 @@ class TopologySpec:
     routing: str | None = option(
         choice(*dict.fromkeys(word for words in ROUTINGS.values() for word in words)),
         "Routes of messages. dimension_order: along one dimension after another; dmodk: up the tree by the "
-        "destination's number (D-mod-k); minimal: shortest; valiant: through a random group or router; ecmp: a random "
-        "shortest route. The seed determines one random route for each pair of nodes.",
+        "destination's number (D-mod-k); minimal: a shortest route; valiant: through a random group or router; ecmp: a "
+        "random shortest route. Random routes are drawn once for each pair of nodes, by the seed.",
         shown="dmodk on a fat tree, dimension_order on a torus and a HyperX, minimal elsewhere",
     )
     duplex: str | None = option(
         choice("full", "half"),
-        "half: the two directions between a node and its switch share one link.",
+        "full: one link per direction between a node and its switch; half: both directions share one link.",
         shown="full",
     )
     links: Mapping[str, LinkSpec] | None = option(

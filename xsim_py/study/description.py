@@ -76,14 +76,14 @@ class CaptureSpec:
 
     pattern: re.Pattern[str] = option(
         _PATTERN,
-        "Regular expression for one line of output; its only group is the value.",
+        "Regular expression that matches one line of output; its only group is the value.",
         default=re.compile("()"),
         required=True,
     )
     unit: str = option(TEXT, "The value's unit, for tables and plots.", shown="the suffix of the name: s in total_s")
     take: str = option(
         choice("last", "first", "min", "max", "mean", "sum", "count"),
-        "The value to take, or to compute, if several lines match.",
+        "How to obtain a single value if several lines match.",
         default="last",
     )
 
@@ -212,7 +212,7 @@ class StudySpec(Described):
         choice(*COMMANDS),
         "The xsim command to run instead of a program on a machine. ftco: the formal model of FTCO; compare-recovery: "
         "a program under one recovery scheme.",
-        shown="run: a program",
+        shown="none: the study runs a program",
     )
     command_options: Mapping[str, Given] = option(
         Named(Templated(ANY), "options of the command such as {nodes: 1024, tree: 'knomial:auto'}"),
