@@ -117,7 +117,8 @@ class Batch:
         total, parts, count = 0, [], 0
         stages = zip(self.schedule.stages(), self.costs, times.message_times(), strict=True)
         for turn, (stage, costs, each) in enumerate(stages):
-            checks = self.schedule.checks(memory, turn) if self.check and np.any(stage.size_bytes) else 0
+            some = self.check and (isinstance(stage.size_bytes, np.ndarray) or stage.size_bytes)
+            checks = self.schedule.checks(memory, turn) if some else 0
             ends = stage.source, stage.dest, stage.size_bytes
             parts.append((*ends, each.first_ps, checks, costs.rendezvous, each.arrival_ps))
             count += len(stage)
@@ -193,8 +194,11 @@ def _joined(rows: Sequence[Sequence[Any]], *, whole: bool = False) -> Iterator[A
     """
     counts = [len(row[0]) for row in rows]
     for column in zip(*rows, strict=True):
-        if whole or any(np.ndim(part) for part in column) or len(set(column)) > 1:
-            parts = [np.broadcast_to(part, count) for part, count in zip(column, counts, strict=True)]
+        if whole or any(isinstance(part, np.ndarray) for part in column) or len(set(column)) > 1:
+            parts = [  # hot path: broadcast_to would take several times as long
+                part if isinstance(part, np.ndarray) else np.full(count, part)
+                for part, count in zip(column, counts, strict=True)
+            ]
             yield parts[0] if len(parts) == 1 else np.concatenate(parts)
         else:
             yield column[0]

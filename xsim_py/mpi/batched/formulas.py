@@ -54,7 +54,7 @@ class Rounds(CollectiveSchedule):
         """Return the size of each message, or of all."""
         return 0
 
-    def stages(self) -> Iterator[Stage]:
+    def make_stages(self) -> Iterator[Stage]:
         """Yield the rounds."""
         for turn in range(self.rounds):
             yield Stage(self.size, self.ranks, self.dest(turn), self.size_bytes(turn))
@@ -81,7 +81,7 @@ class Doubling(Rounds):
     def dest(self, turn: int) -> Numbers:
         return self.ranks[: self._power] ^ (1 << turn)
 
-    def stages(self) -> Iterator[Stage]:
+    def make_stages(self) -> Iterator[Stage]:
         ranks, beyond = self.ranks[: self._power], self.ranks[self._power :]
         partners = ranks[: len(beyond)]
         if len(beyond):
@@ -112,7 +112,7 @@ class DoublingFold(Rounds):
     def _rounds(self) -> int:
         return self._power.bit_length() - 1
 
-    def stages(self) -> Iterator[Stage]:
+    def make_stages(self) -> Iterator[Stage]:
         even = 2 * np.arange(self._extra)
         if self._extra:
             yield Stage(self.size, even, even + 1, self.block_bytes)
@@ -457,7 +457,7 @@ class LinearExchange(Exchange):
             return self.block_bytes
         return self._table[np.tile(self.ranks, len(self._places(turn))), self.dest(turn)]
 
-    def stages(self) -> Iterator[Stage]:
+    def make_stages(self) -> Iterator[Stage]:
         for turn in range(self.rounds):
             places = self._places(turn)
             count = len(places)

@@ -96,7 +96,7 @@ class _InTurn(CollectiveSchedule):
         self.results = results  # type: ignore[method-assign, assignment]
         self._turns = sum(1 for _ in first.stages())
 
-    def stages(self) -> Iterator[Stage]:
+    def make_stages(self) -> Iterator[Stage]:
         yield from self._first.stages()
         yield from self._second.stages()
 

@@ -9,7 +9,7 @@ There are two sources of schedules: formulas (`formulas`) and trees (`trees`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from enum import Enum, auto
 from functools import cached_property
@@ -22,6 +22,7 @@ Numbers = NDArray[np.int64]
 ALL = slice(None)
 # Ranks with few and with many messages are separated if a common matrix would be mostly empty.
 _MOST_PADDING = 4
+_MOST_KEPT = 1 << 12  # messages: making the stages of a short call takes a tenth of its time
 
 
 class StepKind(Enum):
@@ -68,8 +69,9 @@ class Stage:
     def __len__(self) -> int:
         return len(self.source)
 
+    @cached_property
     def steps(self) -> Sequence[Step]:
-        """Return the steps, in order."""
+        """The steps, in order."""
         senders = ALL if len(self.source) == self.size else self.source  # a view, if all ranks send in their order
         return (
             Step(StepKind.SEND, senders, ALL),
@@ -95,11 +97,7 @@ class ListedStage(Stage):
         self.order = order
         self.may_be_rendezvous = False
         self.padded = any(step.real is not None for step in steps)
-        self._steps = steps
-
-    def steps(self) -> Sequence[Step]:
-        """Return the steps, in order."""
-        return self._steps
+        self.steps = steps
 
 
 class Draft:
@@ -196,8 +194,16 @@ class CollectiveSchedule:
     size: int
     """The number of ranks."""
 
-    def stages(self) -> Iterator[Stage]:
-        """Yield the stages, in order; always the same."""
+    def stages(self) -> Iterable[Stage]:
+        """Return the stages, in order; always the same."""
+        return self._kept or self.make_stages()
+
+    @cached_property
+    def _kept(self) -> list[Stage]:
+        return [*self.make_stages()] if self.messages <= _MOST_KEPT else []
+
+    def make_stages(self) -> Iterator[Stage]:
+        """Yield the stages."""
         raise NotImplementedError
 
     def memory(self, contributions: Sequence[bytes], fold: Any) -> Any:
@@ -222,7 +228,7 @@ class CollectiveSchedule:
     @cached_property
     def messages(self) -> int:
         """The number of messages."""
-        return sum(map(len, self.stages()))
+        return sum(map(len, self.make_stages()))
 
     @property
     def shape(self) -> Any:
@@ -253,9 +259,14 @@ class Listed(CollectiveSchedule):
         made.shape = shape
         return made
 
-    def stages(self) -> Iterator[Stage]:
-        """Yield the stage."""
-        yield self.stage
+    def stages(self) -> Iterable[Stage]:
+        """Return the stage."""
+        return (self.stage,)
+
+    @property
+    def messages(self) -> int:  # type: ignore[override]
+        """The number of messages."""
+        return len(self.stage)
 
     def memory(self, contributions: Sequence[bytes], fold: Any) -> Any:
         """Return all bytes."""
