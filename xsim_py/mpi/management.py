@@ -17,6 +17,7 @@ from . import constants as c
 from .batched.forms import BLOCKS, VECTOR
 from .calls import CollectiveChannel, Note, channel, leave, note, perform, pick, survives
 from .collectives.channel import EqualBlocks, equal_sizes
+from .collectives.rounds import doubled
 from .comm import Communicator, context_of_members, derive_cid, shared_context
 from .op import PREDEFINED, make_fold
 from .predefined import PREDEFINED as DATATYPES
@@ -265,8 +266,7 @@ def exchange_edges(comm: Communicator, edges: Sequence[tuple[int, int, int]], na
     """
     ch = channel(comm, note(name), check=False)
     here: list[Any] = [(to, ch.rank, place, *edge) for place, edge in enumerate(edges) for to in {*edge[:2]}]
-    distance = 1
-    while distance < ch.size:
+    for distance in doubled(ch.size):
         staying: list[Any] = []
         leaving: list[Any] = []
         for edge in here:
@@ -274,7 +274,6 @@ def exchange_edges(comm: Communicator, edges: Sequence[tuple[int, int, int]], na
         packed = b"".join(_EDGE.pack(*edge) for edge in leaving)
         coming = ch.sendrecv((ch.rank + distance) % ch.size, packed, (ch.rank - distance) % ch.size)
         here = [*staying, *_EDGE.iter_unpack(coming)]
-        distance <<= 1
     return [(source, dest, weight) for _, _, _, source, dest, weight in sorted(here)]
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from xsim_py.mpi.batched import forms
 from xsim_py.mpi.calls import CollectiveChannel, channel, ftco_serves, note, perform, pick
 from xsim_py.mpi.collectives.channel import SharedBlocks, VariedBlocks
+from xsim_py.mpi.collectives.rounds import doubled
 from xsim_py.mpi.comm import Communicator
 
 from . import object_ftco as ftco
@@ -211,13 +212,11 @@ def _reduce_to(ch: CollectiveChannel, obj: object, op: Operator, root: int) -> A
     """
     rank, size = ch.rank, ch.size
     result = load(dump(obj))
-    mask = 1
-    while mask < size:
+    for mask in doubled(size):
         if rank & mask:
             _send(ch, rank & ~mask, result)
         elif rank | mask < size:
             result = op(result, _receive(ch, rank | mask))
-        mask <<= 1
     if root != 0 and rank == 0:
         _send(ch, root, result)
     elif root != 0 and rank == root:
@@ -339,8 +338,7 @@ def _scan(ch: CollectiveChannel, obj: object, op: Operator, exclusive: bool = Fa
     total = load(dump(obj))  # of the ranks combined so far
     result = None if exclusive else total
     empty = exclusive
-    mask = 1
-    while mask < ch.size:
+    for mask in doubled(ch.size):
         peer = ch.rank ^ mask
         if peer < ch.size:
             theirs = _swap(ch, peer, total)
@@ -350,7 +348,6 @@ def _scan(ch: CollectiveChannel, obj: object, op: Operator, exclusive: bool = Fa
                 empty = False
             else:
                 total = op(total, theirs)
-        mask <<= 1
     return result
 
 

@@ -15,7 +15,7 @@ from xsim_py.mpi.batched.formulas import formula
 from xsim_py.mpi.batched.instance import CollectiveInstance
 from xsim_py.mpi.batched.instances import CollectiveInstances
 from xsim_py.mpi.batched.timing import Costs, Times
-from xsim_py.mpi.batched.trees import _PARENTS, ArrayTree, tree
+from xsim_py.mpi.batched.trees import tree
 from xsim_py.mpi.checksum import crc32
 from xsim_py.mpi.collectives import allreduce, bcast, reduce
 from xsim_py.mpi.collectives.channel import cut
@@ -116,7 +116,7 @@ def test_formula_is_its_algorithm(operation, name, size, block_bytes, send_ps, s
         sizes = [(block_bytes & -8) * (size if name == "rabenseifner" else 1)] * size
     elif operation == "alltoall":
         sizes = [block_bytes * size] * size
-    shape = {"barrier": (), "allgather": tuple(sizes), "allreduce": sizes[0], "alltoall": block_bytes}[operation]
+    shape = {"barrier": 0, "allgather": tuple(sizes), "allreduce": sizes[0], "alltoall": block_bytes}[operation]
     schedule = formula(algorithm, size, shape)
     if schedule is None:
         assert name == "rabenseifner"
@@ -158,16 +158,6 @@ def test_costs_that_differ_give_the_times_of_the_formulas_for_equal_ones():
     assert one == other
 
 
-@pytest.mark.parametrize("shape", _PARENTS)
-@given(st.integers(1, 700))
-def test_trees_of_all_ranks_are_those_of_each(shape, size):
-    made = ArrayTree(shape, size)
-    found = zip(made.parent.tolist(), np.split(made.children, made.starts[1:]), strict=True)
-    assert [(parent, tuple(children.tolist())) for parent, children in found] == [
-        shape(rank, size, 0) for rank in range(size)
-    ]
-
-
 @pytest.mark.parametrize(
     ("operation", "algorithm", "call", "computed"),
     [
@@ -183,19 +173,41 @@ def test_trees_of_all_ranks_are_those_of_each(shape, size):
     ],
 )
 def test_algorithms_without_a_formula_go_message_by_message(operation, algorithm, call, computed, monkeypatch):
+    assert len(computed_calls(8, operation, algorithm, call, "arrays", monkeypatch)) == (4 if computed else 0)
+
+
+@pytest.mark.parametrize(
+    ("operation", "algorithm", "call", "least"),
+    [
+        ("barrier", "recursive_doubling", "Barrier()", 32),
+        ("barrier", "bruck", "Barrier()", 24),
+        ("barrier", "tree", "Barrier()", 48),
+        ("alltoall", "linear", "Alltoall(numpy.ones(n), numpy.ones(n))", 24),
+        ("alltoallv", "pairwise", "Alltoallv([numpy.ones(n), [1] * n], [numpy.ones(n), [1] * n])", 32),
+        ("allreduce", "nonoverlapping", "allreduce(1)", 48),
+        ("scan", "recursive_doubling", "scan(1)", 64),  # the first power of two that is large enough
+    ],
+)
+def test_calls_on_too_few_ranks_go_message_by_message_if_that_is_faster(operation, algorithm, call, least, monkeypatch):
+    for ranks, count in ((least - 1, 0), (least, 4)):
+        assert len(computed_calls(ranks, operation, algorithm, call, "auto", monkeypatch)) == count, ranks
+
+
+def computed_calls(ranks, operation, algorithm, call, collectives, monkeypatch):
+    """Return the calls that are computed, of four."""
     done = []
     finish = CollectiveInstances.finish
     monkeypatch.setattr(CollectiveInstances, "finish", lambda it, call: (done.append(call.note.name), finish(it, call)))
     code = f"""if True:
         import numpy
         from mpi4py import MPI
-        one, other = numpy.ones(8), numpy.zeros(8)
+        one, other, n = numpy.ones(8), numpy.zeros(8), MPI.COMM_WORLD.size
         for _ in range(4):
             MPI.COMM_WORLD.{call}
     """
     machine = {"network": {"latency": "1us"}, "mpi": {"collectives": {operation: algorithm}}}
-    simulate(code, kind="code", ranks=8, machine=machine, collectives="arrays")
-    assert len(done) == (4 if computed else 0), done
+    simulate(code, kind="code", ranks=ranks, machine=machine, collectives=collectives)
+    return [name for name in done if name != "Comm.Dup"]  # of objects, before the first one
 
 
 @pytest.mark.parametrize("shards", [1, 2])

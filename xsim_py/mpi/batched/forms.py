@@ -14,7 +14,7 @@ class Form:
 
     def key(self, args: Any) -> Any:
         """Return the arguments that must be equal on all ranks."""
-        return ()
+        return 0
 
     def contribution(self, args: Any) -> bytes:
         """Return the contribution of a rank."""

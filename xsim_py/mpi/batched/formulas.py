@@ -1,8 +1,8 @@
 """Schedules by formula: in each stage every rank sends and receives at most one message.
 
-Dissemination, recursive doubling, rings, pairwise and linear exchanges are of this kind, and the destination follows
-from a formula. Their messages, possibly millions, are not listed. Each has its twin in `mpi.collectives`, and a test
-that compares the two.
+Dissemination, recursive doubling, rings, pairwise and linear exchanges are of this kind: the destination of a message
+follows from the distance of its round. Their messages, possibly millions, are not listed. The rounds are those of
+`mpi.collectives`, which plays them for one rank; tests compare the two players.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 
 from xsim_py.mpi.checksum import crc32
 from xsim_py.mpi.collectives import allgather, allreduce, alltoall, barrier
-from xsim_py.mpi.collectives.channel import EqualBlocks, VariedBlocks, floor_power
+from xsim_py.mpi.collectives.channel import EqualBlocks, VariedBlocks
+from xsim_py.mpi.collectives.rounds import doubled, floor_power, neighbor_pair, neighbor_peer
+from xsim_py.mpi.collectives.substitutes import final
 from xsim_py.mpi.op import fold_rows
 
 from .hashing import checks, ragged_checks, with_zeros
@@ -36,10 +38,20 @@ class Rounds(CollectiveSchedule):
         self.block_bytes = block_bytes  # the size of one block
         self.ranks = np.arange(size)
         self._twice = np.tile(self.ranks, 2)
-        self.rounds = self._rounds()  # the number of rounds
+        self.distances = self._distances()  # of each round: between a rank and its destination, negative downwards
 
-    def _rounds(self) -> int:
-        return (self.size - 1).bit_length()
+    def _distances(self) -> Sequence[int]:
+        return doubled(self.size)
+
+    @property
+    def rounds(self) -> int:
+        """The number of rounds."""
+        return len(self.distances)
+
+    @property
+    def stage_count(self) -> int:
+        """The number of stages: the rounds, unless ranks send before and after them."""
+        return self.rounds
 
     def _ranks_above(self, distance: int) -> Numbers:
         """Return the ranks that far above each, around the ring: a view, as a division takes far longer."""
@@ -48,11 +60,11 @@ class Rounds(CollectiveSchedule):
 
     def dest(self, turn: int) -> Numbers:
         """Return the destination of each rank."""
-        return self._ranks_above(1 << turn)
+        return self._ranks_above(self.distances[turn])
 
     def size_bytes(self, turn: int) -> Any:
         """Return the size of each message, or of all."""
-        return 0
+        return self.block_bytes
 
     def make_stages(self) -> Iterator[Stage]:
         """Yield the rounds."""
@@ -66,69 +78,56 @@ class Rounds(CollectiveSchedule):
 
 
 class Doubling(Rounds):
-    """Recursive doubling of empty messages: in round k with rank xor 2**k.
+    """Recursive doubling of empty messages, on a power of two: in round k with rank xor 2**k.
 
-    The ranks beyond a power of two first notify a partner, which replies last.
+    Each of the other ranks, those beyond, first notifies a partner, which replies last.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, block_bytes: int = 0) -> None:
         self._power = floor_power(size)
-        super().__init__(size)
+        super().__init__(size, block_bytes)
+        self._core, self._others, self._partners = self._parts(size - self._power)
 
-    def _rounds(self) -> int:
-        return self._power.bit_length() - 1
+    def _distances(self) -> Sequence[int]:
+        return doubled(self._power)
+
+    def _parts(self, extra: int) -> tuple[Numbers, Numbers, Numbers]:
+        """Return the ranks that exchange, the others, and the partners of these."""
+        return self.ranks[: self._power], self.ranks[self._power :], self.ranks[:extra]
 
     def dest(self, turn: int) -> Numbers:
-        return self.ranks[: self._power] ^ (1 << turn)
+        found: Numbers = self._core[self.ranks[: self._power] ^ self.distances[turn]]
+        return found
 
     def make_stages(self) -> Iterator[Stage]:
-        ranks, beyond = self.ranks[: self._power], self.ranks[self._power :]
-        partners = ranks[: len(beyond)]
-        if len(beyond):
-            yield Stage(self.size, beyond, partners, 0)
-        for turn in range(self.rounds):
-            yield Stage(self.size, ranks, self.dest(turn), self.size_bytes(turn))
-        if len(beyond):
-            yield Stage(self.size, partners, beyond, 0)
+        before = [(self._others, self._partners)] if len(self._others) else []
+        rounds = ((self._core, self.dest(turn)) for turn in range(self.rounds))
+        after = [(self._partners, self._others)] if len(self._others) else []
+        for turn, (source, dest) in enumerate((*before, *rounds, *after)):
+            yield Stage(self.size, source, dest, self.size_bytes(turn))
+
+    @property
+    def stage_count(self) -> int:
+        return self.rounds + 2 * bool(len(self._others))
 
     @property
     def messages(self) -> int:
-        return self.rounds * self._power + 2 * (self.size - self._power)
+        return self.rounds * self._power + 2 * len(self._others)
 
 
-class DoublingFold(Rounds):
+class DoublingFold(Doubling):
     """A reduction by recursive doubling: after round k groups of 2**k ranks have combined data.
 
     For other than a power of two the first even ranks send their data to their neighbours, which reply last.
     """
 
-    def __init__(self, size: int, block_bytes: int) -> None:
-        self._power = floor_power(size)
-        self._extra = size - self._power
-        virtual = np.arange(self._power)
-        self._real = np.where(virtual < self._extra, 2 * virtual + 1, virtual + self._extra)
-        super().__init__(size, block_bytes)
-
-    def _rounds(self) -> int:
-        return self._power.bit_length() - 1
-
-    def make_stages(self) -> Iterator[Stage]:
-        even = 2 * np.arange(self._extra)
-        if self._extra:
-            yield Stage(self.size, even, even + 1, self.block_bytes)
-        for turn in range(self.rounds):
-            dest = self._real[np.arange(self._power) ^ (1 << turn)]
-            yield Stage(self.size, self._real, dest, self.block_bytes)
-        if self._extra:
-            yield Stage(self.size, even + 1, even, self.block_bytes)
-
-    @property
-    def messages(self) -> int:
-        return self.rounds * self._power + 2 * self._extra
+    def _parts(self, extra: int) -> tuple[Numbers, Numbers, Numbers]:
+        odd = self.ranks[1 : 2 * extra : 2]
+        return np.concatenate((odd, self.ranks[2 * extra :])), self.ranks[: 2 * extra : 2], odd
 
     def memory(self, contributions: Sequence[bytes], fold: Any) -> list[Bytes]:
         data = np.frombuffer(b"".join(contributions), np.uint8).reshape(self.size, self.block_bytes)
-        extra = data[: 2 * self._extra]
+        extra = data[: 2 * len(self._others)]
         if len(extra):
             data = np.concatenate((fold_rows(fold, extra[::2], extra[1::2]), data[len(extra) :]))
         groups = [data]
@@ -138,10 +137,10 @@ class DoublingFold(Rounds):
 
     def _sent(self, memory: list[Bytes], turn: int) -> tuple[Bytes, Any]:
         """Return the distinct payloads of a stage, and the index of the payload of each message."""
-        turn += not self._extra
+        turn += not len(self._others)
         if turn > self.rounds:
-            return memory[-1], np.zeros(self._extra, np.int64)
-        return memory[turn], ALL if not turn else np.arange(self._power) >> turn - 1
+            return memory[-1], np.zeros(len(self._others), np.int64)
+        return memory[turn], ALL if not turn else self.ranks[: self._power] >> turn - 1
 
     def checks(self, memory: list[Bytes], turn: int) -> Any:
         there, which = self._sent(memory, turn)
@@ -163,15 +162,15 @@ class Rabenseifner(Rounds):
     selected by its lowest bits, the lowest of them first.
     """
 
-    def _rounds(self) -> int:
-        return 2 * (self.size - 1).bit_length()
+    def _distances(self) -> Sequence[int]:
+        return *doubled(self.size), *reversed(doubled(self.size))
 
     def _halvings(self, turn: int) -> int:
         """Return how many times the data sent in a round have been halved."""
-        return turn + 1 if 2 * turn < self.rounds else self.rounds - turn
+        return self.distances[turn].bit_length()
 
     def dest(self, turn: int) -> Numbers:
-        return self.ranks ^ (1 << self._halvings(turn) - 1)
+        return self.ranks ^ self.distances[turn]
 
     def size_bytes(self, turn: int) -> int:
         return self.block_bytes >> self._halvings(turn)
@@ -207,31 +206,32 @@ class Rabenseifner(Rounds):
 
 
 class Gather(Rounds):
-    """An allgather; here by recursive doubling, on a power of two.
+    """An allgather; here by Bruck's algorithm: in round k the blocks from a rank's own on go to rank - 2**k.
 
     A message contains a run of blocks, possibly wrapping from the last to the first. So its length follows from the
     number of bytes before each block, and its checksum from the prefix checksums.
     """
 
-    def __init__(self, sizes: Sequence[int]) -> None:
+    def __init__(self, size: int, sizes: Sequence[int]) -> None:
         self.sizes = sizes  # the number of bytes of each rank
         self.equal = len(set(sizes)) == 1
-        super().__init__(len(sizes), sizes[0])
+        super().__init__(size, sizes[0])
 
     @cached_property
     def _before(self) -> Numbers:
         return np.array([*accumulate([*self.sizes, *self.sizes], initial=0)], np.int64)
 
-    def dest(self, turn: int) -> Numbers:
-        return self.ranks ^ (1 << turn)
+    def _distances(self) -> Sequence[int]:
+        return [-distance for distance in doubled(self.size)]
 
     def _blocks(self, turn: int) -> int:
         """Return the number of blocks in a message."""
-        return 1 << turn
+        distance = -self.distances[turn]
+        return min(distance, self.size - distance)
 
     def _first(self, turn: int) -> Numbers:
         """Return the first block that each rank sends; the others follow it cyclically."""
-        return self.ranks & -(1 << turn)
+        return self.ranks
 
     def size_bytes(self, turn: int) -> Any:
         blocks = self._blocks(turn)
@@ -270,11 +270,8 @@ class Gather(Rounds):
 class RingGather(Gather):
     """Each block travels once around the ring."""
 
-    def _rounds(self) -> int:
-        return self.size - 1
-
-    def dest(self, turn: int) -> Numbers:
-        return self._ranks_above(1)
+    def _distances(self) -> Sequence[int]:
+        return (1,) * (self.size - 1)
 
     def _blocks(self, turn: int) -> int:
         return 1
@@ -283,37 +280,37 @@ class RingGather(Gather):
         return self._ranks_above(-turn)
 
 
-class BruckGather(Gather):
-    """A rank has the blocks from its own on: in round k all of them, or the missing ones, go to rank - 2**k."""
+class DoublingGather(Gather):
+    """Recursive doubling, on a power of two: after round k groups of 2**k ranks have the same blocks."""
+
+    def _distances(self) -> Sequence[int]:
+        return doubled(self.size)
 
     def dest(self, turn: int) -> Numbers:
-        return self._ranks_above(-(1 << turn))
+        return self.ranks ^ self.distances[turn]
 
     def _blocks(self, turn: int) -> int:
-        return min(1 << turn, self.size - (1 << turn))
+        return self.distances[turn]
 
     def _first(self, turn: int) -> Numbers:
-        return self.ranks
+        return self.ranks & -self.distances[turn]
 
 
 class NeighborGather(Gather):
     """Pairs of blocks are exchanged with both neighbours in turn, for an even number of ranks."""
 
-    def _rounds(self) -> int:
-        return self.size // 2
+    def _distances(self) -> Sequence[int]:
+        return (1,) * (self.size // 2)
 
     def dest(self, turn: int) -> Numbers:
-        return (self.ranks + np.where((self.ranks & 1) == turn % 2, 1, -1)) % self.size
+        found: Numbers = neighbor_peer(self.ranks, turn, self.size)
+        return found
 
     def _blocks(self, turn: int) -> int:
         return 2 if turn else 1
 
     def _first(self, turn: int) -> Numbers:
-        if not turn:
-            return self.ranks
-        odd = self.ranks & 1  # the pair received in the previous round; each time it is one step further away
-        found: Numbers = (self.ranks - odd + np.where(odd == turn % 2, -2, 2) * (turn // 2)) % self.size
-        return found
+        return neighbor_pair(self.ranks, turn, self.size) if turn else self.ranks
 
 
 class Results(Sequence[Any]):
@@ -349,11 +346,8 @@ class Exchange(Rounds):
         self._table: Numbers | None = None if np.ndim(blocks) == 0 else blocks
         super().__init__(size, 0 if np.ndim(blocks) else blocks)
 
-    def _rounds(self) -> int:
-        return self.size - 1
-
-    def dest(self, turn: int) -> Numbers:
-        return self._ranks_above(turn + 1)
+    def _distances(self) -> Sequence[int]:
+        return range(1, self.size)
 
     def size_bytes(self, turn: int) -> Any:
         return self.block_bytes if self._table is None else self._table[self.ranks, self.dest(turn)]
@@ -437,17 +431,17 @@ class LinearExchange(Exchange):
     together = 1 << 62
     """The number of concurrent destinations."""
 
-    def _rounds(self) -> int:
+    @property
+    def rounds(self) -> int:
         return -(-(self.size - 1) // self.together)
 
     @property
     def messages(self) -> int:
         return self.size * (self.size - 1)
 
-    def _places(self, turn: int) -> range:
+    def _places(self, turn: int) -> Sequence[int]:
         """Return the downward distances of the receivers of a stage."""
-        first = turn * self.together
-        return range(first + 1, min(first + self.together, self.size - 1) + 1)
+        return self.distances[turn * self.together : (turn + 1) * self.together]
 
     def dest(self, turn: int) -> Numbers:
         return np.concatenate([self._ranks_above(-place) for place in self._places(turn)])
@@ -484,8 +478,7 @@ class BatchedExchange(LinearExchange):
 class BruckExchange(Exchange):
     """Each block travels by the bits of its distance: in round k those whose bit k is set."""
 
-    _rounds = Rounds._rounds
-    dest = Rounds.dest
+    _distances = Rounds._distances
 
     def size_bytes(self, turn: int) -> int:
         return len(self._moved(turn)[0]) * self.block_bytes
@@ -508,8 +501,8 @@ class BruckExchange(Exchange):
 
         The distance travelled so far is given by the lower bits of the total distance.
         """
-        distance = self.ranks[self.ranks & (1 << turn) > 0]
-        come = distance & (1 << turn) - 1
+        distance = self.ranks[self.ranks & self.distances[turn] > 0]
+        come = distance & self.distances[turn] - 1
         return -come % self.size, distance - come
 
     def _sent(self, memory: tuple[Any, list[Any]], moved: tuple[Numbers, Numbers], rank: int) -> Any:
@@ -520,48 +513,33 @@ class BruckExchange(Exchange):
         return blocks.take(places, axis=0)
 
 
-_GATHERS: dict[Any, type[Gather]] = {
-    allgather.ring: RingGather,
-    allgather.bruck: BruckGather,
-    allgather.recursive_doubling: Gather,
-    allgather.neighbor: NeighborGather,
-}
-_FOLDS = {allreduce.recursive_doubling: DoublingFold, allreduce.rabenseifner: Rabenseifner}
-_BARRIERS: dict[Any, Callable[[int], Rounds]] = {barrier.bruck: Rounds, barrier.recursive_doubling: Doubling}
 EXCHANGES: dict[Any, type[Exchange]] = {
     alltoall.pairwise: Exchange,
     alltoall.linear: LinearExchange,
     alltoall.linear_sync: BatchedExchange,
 }
 """The exchanges whose blocks may differ in size."""
+_FORMULAS: dict[Any, Callable[[int, Any], Rounds]] = {
+    barrier.bruck: Rounds,
+    barrier.recursive_doubling: Doubling,
+    allreduce.recursive_doubling: DoublingFold,
+    allreduce.rabenseifner: Rabenseifner,
+    allgather.ring: RingGather,
+    allgather.bruck: Gather,
+    allgather.recursive_doubling: DoublingGather,
+    allgather.neighbor: NeighborGather,
+    alltoall.bruck: BruckExchange,
+    **EXCHANGES,
+}
 
 
-def gather(algorithm: Callable[..., Any], sizes: Sequence[int]) -> Gather | None:
-    """Return the schedule of an algorithm that gathers blocks of these sizes, or None."""
-    size = len(sizes)
-    kind = _GATHERS.get(algorithm)
-    if kind is Gather and size & (size - 1):
-        kind = BruckGather
-    if kind is NeighborGather and size & 1:
-        kind = RingGather
-    return None if kind is None or size < 2 else kind(sizes)
-
-
-def formula(algorithm: Callable[..., Any], size: int, shape: Any, unit_bytes: int = 1) -> CollectiveSchedule | None:
+def formula(algorithm: Callable[..., Any], size: int, shape: Any, unit_bytes: int = 1) -> Rounds | None:
     """Return the schedule of an algorithm, or None if there is no formula for it.
 
     `shape` is the size of the blocks, or the result of `forms.Form.key`, and `unit_bytes` the size of the elements of a
     reduction.
     """
-    power = not size & (size - 1)
-    if size < 2:
+    kind = _FORMULAS.get(final(algorithm, size, shape, unit_bytes))
+    if kind is None or size < 2 or (kind is Rabenseifner and (size & (size - 1) or shape % (size * unit_bytes))):
         return None
-    if algorithm in _GATHERS:
-        return gather(algorithm, shape)
-    if algorithm in _BARRIERS:
-        return _BARRIERS[algorithm](size)
-    if algorithm in _FOLDS:
-        whole = algorithm is allreduce.recursive_doubling or (power and shape and not shape % (size * unit_bytes))
-        return _FOLDS[algorithm](size, shape) if whole else None
-    kind = BruckExchange if algorithm is alltoall.bruck else EXCHANGES.get(algorithm)
-    return None if kind is None else kind(size, shape)
+    return kind(size, shape)

@@ -17,14 +17,15 @@ import numpy as np
 from xsim_py.mpi.calls import pick
 from xsim_py.mpi.collectives import allgather, alltoall
 from xsim_py.mpi.collectives.channel import SharedBlocks
+from xsim_py.mpi.collectives.rounds import doubled
 from xsim_py.mpi.collectives.substitutes import final
 from xsim_py.mpi.collectives.trees import senders_up
 
 from .batch import Batch
 from .costs import MessageCosts
-from .formulas import EXCHANGES, Doubling, Exchange, Results, gather
-from .schedule import CollectiveSchedule, Draft, Listed, Numbers, Stage
-from .trees import DOWN, ArrayTree, send_down
+from .formulas import EXCHANGES, Doubling, Exchange, Results, formula
+from .schedule import CollectiveSchedule, Draft, Listed, Stage
+from .trees import DOWN, array_tree, send_down
 
 if TYPE_CHECKING:
     from xsim_py.mpi.calls import CollectiveChannel
@@ -150,11 +151,11 @@ class PickleGather(_Pickles):
         """Return the call; None if there is no schedule for it."""
         size, sizes = self._size, list(map(len, contributions))
         algorithm: Any = pick(self._comm, "allgatherv", sum(sizes) // size)
-        second: CollectiveSchedule | None = gather(algorithm, sizes)
+        second: CollectiveSchedule | None = formula(algorithm, size, sizes)
         if second is None and getattr(algorithm, "func", None) is allgather.linear:
             broadcast = algorithm.keywords["bcast"]
-            known = _gather_and_broadcast(size, broadcast)
-            second = None if known is None else known.of(_Gathered([*sizes, sum(sizes)]), ("gather", broadcast))
+            plan = _gather_and_broadcast(size, broadcast)
+            second = None if plan is None else _Gathered(plan, np.array([*sizes, sum(sizes)]), ("gather", broadcast))
         if second is None:
             return None
         heads = [count.to_bytes(_HEAD_BYTES, "little") for count in sizes]
@@ -184,22 +185,19 @@ class PickleExchange(_Pickles):
         )
 
 
-class _Gathered:
-    """The pickle of each rank, and all of them; see `schedule.Content`."""
+class _Gathered(Listed):
+    """The pickle of each rank, and all of them."""
 
-    def __init__(self, lengths: list[int]) -> None:
-        self.lengths = np.array(lengths, np.int64)
-
-    def make(self, contributions: Sequence[bytes], fold: Any) -> Sequence[bytes]:
+    def memory(self, contributions: Sequence[bytes], fold: Any) -> Sequence[bytes]:
         return tuple(contributions)  # the list is emptied when the call has been computed
 
-    def payload(self, memory: Sequence[bytes], number: int) -> bytes:
+    def numbered(self, memory: Sequence[bytes], number: int) -> bytes:
         return memory[number] if number < len(memory) else b"".join(memory)
 
 
 @lru_cache(maxsize=8)
-def _gather_and_broadcast(size: int, broadcast: Callable[..., Any]) -> Listed | None:
-    """Return the schedule in which rank 0 receives all blocks in order, and sends them down a tree."""
+def _gather_and_broadcast(size: int, broadcast: Callable[..., Any]) -> Any:
+    """Return the plan in which rank 0 receives all blocks in order, and sends them down a tree."""
     if broadcast not in DOWN:
         return None
     draft = Draft(size)
@@ -207,8 +205,8 @@ def _gather_and_broadcast(size: int, broadcast: Callable[..., Any]) -> Listed | 
     sent = draft.send(others, one, np.zeros(size - 1, np.int64), others)
     for number in sent.tolist():
         draft.receive(np.zeros(1, np.int64), one[:1], np.array([number]))
-    send_down(draft, ArrayTree(DOWN[broadcast], size), size)
-    return draft.listed(_Gathered([0] * (size + 1)))
+    send_down(draft, array_tree(DOWN[broadcast], size), size)
+    return draft.plan()
 
 
 class ObjectFold(Protocol):
@@ -250,33 +248,32 @@ class ObjectReduction(_Pending):
         """Return the call; None if it must be simulated individually."""
         pickles = fold.up(contributions)
         broadcasts = tuple(pick(self._comm, "bcast", size_bytes) for size_bytes in (_HEAD_BYTES, len(pickles[-1])))
-        known = _up_and_down(self._size, broadcasts)
-        return None if known is None else self._batch(known.of(_Announced(pickles, self._size), broadcasts))
+        plan = _up_and_down(self._size, broadcasts)
+        return None if plan is None else self._batch(_Announced(plan, pickles, broadcasts))
 
 
-class _Announced:
-    """Pickles, each preceded by its length; see `schedule.Content`."""
+class _Announced(Listed):
+    """Pickles, each preceded by its length."""
 
-    def __init__(self, pickles: list[bytes], ranks: int) -> None:
+    def __init__(self, plan: Any, pickles: list[bytes], shape: Any) -> None:
+        super().__init__(plan, np.array([_HEAD_BYTES] * len(pickles) + list(map(len, pickles))), shape)
         self._pickles = pickles
-        self._ranks = ranks
-        self.lengths = np.array([_HEAD_BYTES] * len(pickles) + list(map(len, pickles)), np.int64)
 
-    def make(self, contributions: Sequence[bytes], fold: Any) -> list[bytes]:
+    def memory(self, contributions: Sequence[bytes], fold: Any) -> list[bytes]:
         return self._pickles
 
     def results(self, memory: list[bytes]) -> list[Any]:
-        return [SharedBlocks(memory[-1:])] * self._ranks
+        return [SharedBlocks(memory[-1:])] * self.size
 
-    def payload(self, memory: list[bytes], number: int) -> bytes:
+    def numbered(self, memory: list[bytes], number: int) -> bytes:
         if number < len(memory):
             return len(memory[number]).to_bytes(_HEAD_BYTES, "little")
         return memory[number - len(memory)]
 
 
 @lru_cache(maxsize=8)
-def _up_and_down(size: int, broadcasts: tuple[Callable[..., Any], ...]) -> Listed | None:
-    """Return the schedule of an allreduce of objects.
+def _up_and_down(size: int, broadcasts: tuple[Callable[..., Any], ...]) -> Any:
+    """Return the plan of an allreduce of objects.
 
     Payloads have the numbers of `senders_up`, followed by the one that rank 0 sends down.
     """
@@ -293,8 +290,8 @@ def _up_and_down(size: int, broadcasts: tuple[Callable[..., Any], ...]) -> Liste
         draft.receive(ranks - distance, one, sent[::2])
         draft.receive(ranks - distance, one, sent[1::2])
     for broadcast, payload in zip(broadcasts, (last, 2 * last + 1), strict=True):
-        send_down(draft, ArrayTree(DOWN[broadcast], size), payload)
-    return draft.listed(_Announced([b""] * (last + 1), size))
+        send_down(draft, array_tree(DOWN[broadcast], size), payload)
+    return draft.plan()
 
 
 class ObjectScan(_Pending):
@@ -317,11 +314,8 @@ class _Swaps(Doubling):
         self._levels = levels  # the data exchanged in each pair of rounds: 2**k ranks have the same
         self._results = results  # the result of each rank
 
-    def _rounds(self) -> int:
-        return 2 * super()._rounds()
-
-    def dest(self, turn: int) -> Numbers:
-        return super().dest(turn // 2)
+    def _distances(self) -> Sequence[int]:
+        return [distance for distance in doubled(self.size) for _ in range(2)]
 
     def size_bytes(self, turn: int) -> Any:
         level, announced = divmod(turn, 2)

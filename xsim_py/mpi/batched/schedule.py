@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from enum import Enum, auto
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,7 +105,6 @@ class Draft:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.depth = 0  # the number of groups of steps
         self._steps: list[tuple[StepKind, Numbers, Numbers, Numbers]] = []
         self._source: list[Numbers] = []
         self._dest: list[Numbers] = []
@@ -122,35 +121,32 @@ class Draft:
         self._source.append(source)
         self._dest.append(dests)
         self._payload.append(payloads)
-        self._order.append(self._sent[source] + 1 + _turns(widths))
+        self._order.append(self._sent[source] + 1 + turns(widths))
         self._sent[ranks] += widths
         self.add(StepKind.SEND, ranks, widths, numbers)
-        self.depth += 1
         return numbers
 
     def receive(self, ranks: Numbers, widths: Numbers, messages: Numbers) -> None:
         """Let each rank wait for `widths` messages."""
         self.add(StepKind.POST, ranks, widths, messages)
         self.add(StepKind.TAKE, ranks, widths, messages)
-        self.depth += 1
 
     def add(self, kind: StepKind, ranks: Numbers, widths: Numbers, messages: Numbers) -> None:
         """Add a step."""
         self._steps.append((kind, ranks, widths, messages))
 
-    def listed(self, content: Any) -> Listed:
-        """Return the schedule; the size of each message is that of its payload."""
+    def plan(self) -> tuple[ListedStage, Numbers]:
+        """Return the stage, still without message sizes, and the number of the payload of each message."""
         source, dest, payloads, order = map(np.concatenate, (self._source, self._dest, self._payload, self._order))
         steps = [step for each in self._steps for step in _steps(*each, self._count)]
-        stage = ListedStage(self.size, source, dest, content.lengths[payloads], steps, order)
-        return Listed(stage, content, payloads, self.depth)
+        return ListedStage(self.size, source, dest, 0, steps, order), payloads
 
 
-def _turns(widths: Numbers) -> Numbers:
+def turns(widths: Numbers) -> Numbers:
     """Return 0, 1, 2 ... up to each of these widths."""
     ends = np.cumsum(widths)
-    turns: Numbers = np.arange(ends[-1]) - np.repeat(ends - widths, widths)
-    return turns
+    found: Numbers = np.arange(ends[-1]) - np.repeat(ends - widths, widths)
+    return found
 
 
 def _steps(kind: StepKind, ranks: Numbers, widths: Numbers, messages: Numbers, none: int) -> Iterator[Step]:
@@ -167,25 +163,6 @@ def _steps(kind: StepKind, ranks: Numbers, widths: Numbers, messages: Numbers, n
     real = places < widths
     matrix = np.where(real, messages[np.minimum(starts + places, len(messages) - 1)], none)
     yield Step(kind, ranks, matrix, None if real.all() else real)
-
-
-class Content(Protocol):
-    """The content of the messages of a schedule, and the results of ranks."""
-
-    def make(self, contributions: Sequence[bytes], fold: Any) -> Any:
-        """Return all bytes, from the contribution of each rank.
-
-        `fold` is the reduction operation, if there is one.
-        """
-
-    def results(self, memory: Any) -> Sequence[Any]:
-        """Return the result of each rank."""
-
-    def checks(self, memory: Any) -> Any:
-        """Return the checksum of each payload."""
-
-    def payload(self, memory: Any, number: int) -> bytes:
-        """Return one payload."""
 
 
 class CollectiveSchedule:
@@ -241,47 +218,26 @@ class Listed(CollectiveSchedule):
 
     shape: Any = None
 
-    def __init__(self, stage: ListedStage, content: Any, payloads: Numbers, depth: int) -> None:
+    def __init__(self, plan: tuple[ListedStage, Numbers], lengths: Numbers, shape: Any = None) -> None:
+        stage, self._payloads = plan
+        self.stage = copy(stage)  # plans are kept
+        self.stage.size_bytes = lengths[self._payloads]
         self.size = stage.size
-        self.stage = stage
-        self.content = content
-        self.payloads = payloads  # the number of the payload of each message
-        self.depth = depth  # the number of groups of steps: with few messages in each, arrays do not pay
-
-    def of(self, content: Any, shape: Any) -> Listed:
-        """Return a copy with different payloads.
-
-        `shape` distinguishes it from others of this number of ranks.
-        """
-        stage = copy(self.stage)
-        stage.size_bytes = content.lengths[self.payloads]
-        made = Listed(stage, content, self.payloads, self.depth)
-        made.shape = shape
-        return made
+        self.shape = shape
 
     def stages(self) -> Iterable[Stage]:
         """Return the stage."""
         return (self.stage,)
 
     @property
-    def messages(self) -> int:  # type: ignore[override]
+    def messages(self) -> int:
         """The number of messages."""
         return len(self.stage)
 
-    def memory(self, contributions: Sequence[bytes], fold: Any) -> Any:
-        """Return all bytes."""
-        return self.content.make(contributions, fold)
-
-    def results(self, memory: Any) -> Sequence[Any]:
-        """Return the result of each rank."""
-        found: Sequence[Any] = self.content.results(memory)
-        return found
-
-    def checks(self, memory: Any, turn: int) -> Any:
-        """Return the checksum of each message."""
-        return self.content.checks(memory)[self.payloads]
-
     def payload(self, memory: Any, turn: int, number: int) -> bytes:
         """Return the contents of a message."""
-        data: bytes = self.content.payload(memory, int(self.payloads[number]))
-        return data
+        return self.numbered(memory, int(self._payloads[number]))
+
+    def numbered(self, memory: Any, number: int) -> bytes:
+        """Return a payload."""
+        raise NotImplementedError

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.mpi.calls import pick
-from xsim_py.mpi.collectives import allreduce
+from xsim_py.mpi.collectives import alltoall
 from xsim_py.mpi.collectives.channel import EqualBlocks, equal_sizes
 from xsim_py.mpi.op import foldable
 
@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 _MOST_BYTES = 1 << 28
 _MOST_COSTS = 1 << 23  # messages whose costs are looked up individually
 _HEAD_BYTES = 8
-_RINGS = (allreduce.ring, allreduce.segmented_ring)
+# Below these, messages are as fast; `tests.bench.collectives` compares the two.
+_LEAST_PER_ROUND = 16
+_LEAST_RANKS_OF_TREE = 48  # also of reductions and scans of objects
+_LEAST_RANKS_OF_VARIED = 32  # of blocks with different sizes, whose costs are looked up in each call
 
 
 def bind(
@@ -48,17 +51,15 @@ def bind(
     unit = 0 if fold is None else fold.unit_bytes
     key = form.key(args)
     shape = key if fold is None else key[0]
-    if algorithm in _RINGS and shape // unit < size:  # the algorithms' own choice for so short a vector
-        algorithm = allreduce.recursive_doubling
     schedule = formula(algorithm, size, shape, unit)
     if schedule is not None:
+        if not always and schedule.messages < _LEAST_PER_ROUND * schedule.stage_count:
+            return None
         varied = isinstance(schedule, Gather) and not schedule.equal
         far = varied or not ch.comm.fabric.equally_far
         return None if far and schedule.messages > _MOST_COSTS else _batch(ch, schedule, local)
-    listed = tree(algorithm, size, shape)
-    if listed is None or listed.content.total_bytes > _MOST_BYTES:
-        return None
-    return _batch(ch, listed, local) if always or listed.messages >= 8 * listed.depth else None
+    listed = tree(algorithm, size, shape) if always or size >= _LEAST_RANKS_OF_TREE else None
+    return None if listed is None or listed.total_bytes > _MOST_BYTES else _batch(ch, listed, local)
 
 
 def _batch(ch: CollectiveChannel, schedule: CollectiveSchedule, local: Any) -> Batch | None:
@@ -80,13 +81,15 @@ def _pending(
     if size < 2:
         return None
     if form is OBJECTS or form in OBJECTS_TO_SCAN.values():
-        if form.key(args) is None:
+        if form.key(args) is None or not (always or size >= _LEAST_RANKS_OF_TREE):
             return None
         if form is OBJECTS:
             return ObjectReduction(ch, local)
         return None if size & (size - 1) else ObjectScan(ch, local, form is OBJECTS_TO_SCAN[True])
     if form not in (PACKED, PACKED_PARTS):
         fits = algorithm in EXCHANGES and size * size <= MOST_MESSAGES
+        if not always and algorithm is alltoall.pairwise and size < _LEAST_RANKS_OF_VARIED:
+            return None
         return VariedExchange(ch, local, algorithm) if fits else None
     options: Any = {"always": always, "local": local}
     if form is PACKED:

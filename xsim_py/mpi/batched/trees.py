@@ -5,8 +5,8 @@ Each of these has its twin in `mpi.collectives`; tests compare the two, message 
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
-from copy import copy
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -17,7 +17,7 @@ from xsim_py.mpi.collectives import allreduce, barrier, bcast, reduce, trees
 from xsim_py.mpi.op import fold_rows
 
 from .hashing import checks
-from .schedule import Draft, Listed, Numbers
+from .schedule import Draft, Listed, Numbers, turns
 
 Shape: TypeAlias = "Callable[[int, int, int], trees.Tree]"
 
@@ -25,7 +25,7 @@ _UP: dict[Any, Shape] = {reduce.binary: trees.binary, reduce.binomial: trees.in_
 DOWN: dict[Any, Shape] = {bcast.binary_tree: trees.binary, bcast.binomial: trees.binomial, bcast.knomial: trees.knomial}
 
 
-def tree(algorithm: Callable[..., Any], size: int, size_bytes: int) -> Listed | None:
+def tree(algorithm: Callable[..., Any], size: int, size_bytes: int) -> Folds | None:
     """Return the schedule of an algorithm, or None if it is unknown.
 
     `size_bytes` is for a reduction.
@@ -40,92 +40,55 @@ def tree(algorithm: Callable[..., Any], size: int, size_bytes: int) -> Listed | 
 
 
 @lru_cache(maxsize=8)
-def _barrier(size: int) -> Listed:
-    shape = ArrayTree(trees.in_order_binomial, size)
+def _barrier(size: int) -> Folds:
     draft = Draft(size)
-    _up(draft, shape, np.zeros(size, np.int64))
-    send_down(draft, shape.reversed(), 0)
-    return draft.listed(Folds(0, [], np.zeros(1, np.int64)))
+    _up(draft, array_tree(trees.in_order_binomial, size), np.zeros(size, np.int64))
+    send_down(draft, array_tree(trees.in_order_binomial, size, -1), 0)
+    return Folds(draft.plan(), 0, [], np.zeros(1, np.int64))
 
 
 @lru_cache(maxsize=8)
-def _up_and_down(up: Shape, down: Shape, size: int, size_bytes: int) -> Listed:
-    shape = ArrayTree(up, size)
+def _up_and_down(up: Shape, down: Shape, size: int, size_bytes: int) -> Folds:
     draft = Draft(size)
-    _up(draft, shape, np.arange(size))
-    send_down(draft, ArrayTree(down, size), 0)
-    return draft.listed(_folded_up(shape, size_bytes))
-
-
-def _bits(numbers: Numbers) -> Numbers:
-    """Return the number of bits of each number: the exponent of a float, exactly up to 2**53."""
-    found: Numbers = np.frexp(numbers.astype(float))[1].astype(np.int64)
-    return found
-
-
-def _of_binary(ranks: Numbers) -> tuple[Numbers, Numbers]:
-    width = 1 << (_bits(ranks + 1) - 1)
-    half = width >> 1
-    return np.where(ranks - half < width - 1, ranks - half, ranks - width), ranks
-
-
-def _of_binomial(ranks: Numbers) -> tuple[Numbers, Numbers]:
-    return ranks - (1 << (_bits(ranks) - 1)), ranks
-
-
-def _of_in_order_binomial(ranks: Numbers) -> tuple[Numbers, Numbers]:
-    parents: Numbers = ranks & (ranks - 1)
-    return parents, ranks
-
-
-def _of_knomial(ranks: Numbers) -> tuple[Numbers, Numbers]:
-    step = 1 << (_bits(ranks & -ranks) - 1 & -2)  # of the lowest non-zero digit
-    return ranks - (ranks & 3 * step), -step
-
-
-_PARENTS: dict[Any, Callable[[Numbers], tuple[Numbers, Numbers]]] = {
-    trees.binary: _of_binary,
-    trees.binomial: _of_binomial,
-    trees.in_order_binomial: _of_in_order_binomial,
-    trees.knomial: _of_knomial,
-}
-"""The parents of ranks other than 0, and sort keys of their children: `collectives.trees` for all ranks."""
+    _up(draft, array_tree(up, size), np.arange(size))
+    send_down(draft, array_tree(down, size), 0)
+    return Folds(draft.plan(), size_bytes, *_folded_up(array_tree(up, size)))
 
 
 class ArrayTree:
-    """A tree over all ranks, as arrays, with root 0."""
+    """A tree over all ranks, as arrays, with root 0: the trees of all ranks together.
 
-    def __init__(self, shape: Shape, size: int) -> None:
-        ranks = np.arange(1, size)
-        parents, places = _PARENTS[shape](ranks)
+    `step` is -1 for the children of each rank in the opposite order.
+    """
+
+    def __init__(self, shape: Shape, size: int, step: int = 1) -> None:
+        of = shape.__wrapped__  # type: ignore[attr-defined]  # its cache is for the messages of single ranks
+        parents, children, widths, depth = array("q"), array("q"), array("q"), array("q")
+        height = array("q", bytes(8 * size))
+        for rank in range(size):
+            parent, below = of(rank, size, 0)
+            parents.append(parent)
+            children.extend(below[::step])
+            widths.append(len(below))
+            depth.append(depth[parent] + 1 if rank else 0)  # a parent is a lower rank
+        for rank in range(size - 1, 0, -1):
+            height[parents[rank]] = max(height[parents[rank]], height[rank] + 1)
         self.size = size
-        self.parent = np.concatenate(([-1], parents))  # of each rank; -1 at the root
-        self.widths = np.bincount(parents, minlength=size)  # the number of children of each rank
-        self.children = ranks[np.lexsort((ranks, places, parents))]  # those of rank 0, of rank 1, and so on
+        self.parent = np.array(parents)  # of each rank; -1 at the root
+        self.children = np.array(children)  # those of rank 0, of rank 1, and so on
+        self.widths = np.array(widths)  # the number of children of each rank
         self.starts = np.cumsum(self.widths) - self.widths
-        self.depth = np.zeros(size, np.int64)  # the distance of each rank to the root
-        above = self.parent
-        while (above >= 0).any():
-            self.depth += above >= 0
-            above = np.where(above >= 0, self.parent[above], -1)
-        self.height = np.zeros(size, np.int64)  # the distance of each rank to the furthest rank below
-        for depth in range(int(self.depth.max()), 0, -1):
-            ranks = np.flatnonzero(self.depth == depth)
-            np.maximum.at(self.height, self.parent[ranks], self.height[ranks] + 1)
+        self.depth = np.array(depth)  # the distance of each rank to the root
+        self.height = np.array(height)  # the distance of each rank to the furthest rank below
 
     def below(self, ranks: Numbers) -> Numbers:
         """Return the children of some ranks, rank by rank."""
         widths = self.widths[ranks]
-        turn = np.arange(widths.sum()) - np.repeat(np.cumsum(widths) - widths, widths)
-        found: Numbers = self.children[np.repeat(self.starts[ranks], widths) + turn]
+        found: Numbers = self.children[np.repeat(self.starts[ranks], widths) + turns(widths)]
         return found
 
-    def reversed(self) -> ArrayTree:
-        """Return the tree with the children of each rank in the opposite order."""
-        other = copy(self)
-        turn = np.arange(len(self.children)) - np.repeat(self.starts, self.widths)
-        other.children = self.children[np.repeat(self.starts + self.widths - 1, self.widths) - turn]
-        return other
+
+array_tree = lru_cache(maxsize=4)(ArrayTree)  # a microsecond per rank to make: as much as a tenth of a call
 
 
 def _up(draft: Draft, tree: ArrayTree, payloads: Numbers) -> None:
@@ -153,70 +116,61 @@ def send_down(draft: Draft, tree: ArrayTree, payload: int) -> None:
             coming[children] = draft.send(ranks, tree.widths[ranks], children, np.full(len(children), payload))
 
 
-class Folds:
-    """The plan of a reduction of equally large items: the ranks' contributions, and folds of these.
+class Folds(Listed):
+    """A reduction of equally large items: the ranks' contributions, and folds of these.
 
     Each item has `size_bytes`. A step consists of mutually independent folds: the numbers of their two operands. Each
     fold has the next number. `sent` has the item of each payload; the first of them is the result of all ranks.
     """
 
-    def __init__(self, size_bytes: int, steps: list[tuple[Numbers, Numbers]], sent: Numbers) -> None:
+    def __init__(self, plan: Any, size_bytes: int, steps: list[tuple[Numbers, Numbers]], sent: Numbers) -> None:
+        super().__init__(plan, np.full(len(sent), size_bytes))
+        self._size_bytes = size_bytes
         self._steps = steps
         self._sent = sent
-        self.lengths = np.full(len(sent), size_bytes)
         self.total_bytes = (2 * len(sent) - 1) * size_bytes
 
-    def make(self, contributions: Sequence[bytes], fold: Any) -> NDArray[np.uint8]:
-        """Return all items, one per row; `fold` is the reduction operation, if there is one."""
+    def memory(self, contributions: Sequence[bytes], fold: Any) -> NDArray[np.uint8]:
+        """Return all items, one per row."""
         contribution = np.frombuffer(b"".join(contributions), np.uint8)
-        things = np.empty((2 * len(contributions) - 1, self.lengths[0]), np.uint8)
-        known = len(contributions)
+        things = np.empty((2 * self.size - 1, self._size_bytes), np.uint8)
+        known = self.size
         things[:known] = contribution.reshape(known, -1)
         for left, right in self._steps:
             things[known : known + len(left)] = fold_rows(fold, things[left], things[right])
             known += len(left)
         return things
 
-    def checks(self, things: NDArray[np.uint8]) -> NDArray[np.uint32]:
-        """Return the checksum of each payload."""
-        return checks(things[self._sent])
+    def checks(self, things: NDArray[np.uint8], turn: int) -> NDArray[np.uint32]:
+        """Return the checksum of each message."""
+        found: NDArray[np.uint32] = checks(things[self._sent])[self._payloads]
+        return found
 
     def results(self, things: NDArray[np.uint8]) -> list[Any]:
         """Return the result of each rank; None for a barrier."""
-        return [self.payload(things, 0) if self._steps else None] * (len(things) // 2 + 1)
+        return [self.numbered(things, 0) if self._steps else None] * self.size
 
-    def payload(self, things: NDArray[np.uint8], number: int) -> bytes:
-        """Return the bytes of one payload."""
+    def numbered(self, things: NDArray[np.uint8], number: int) -> bytes:
+        """Return a payload."""
         data: bytes = things[self._sent[number]].tobytes()
         return data
 
 
-def _folded_up(tree: ArrayTree, size_bytes: int) -> Folds:
-    """Return the plan in which each rank folds its children's results after its own data, in order.
+def _folded_up(tree: ArrayTree) -> tuple[list[tuple[Numbers, Numbers]], Numbers]:
+    """Return the steps in which each rank folds its children's results after its own data, in order.
 
-    Payload i is the result of rank i. All items have one size: the contributions are items 0 to size - 1, and the folds
-    follow them.
+    Also return the item that is the result of each rank. The contributions are items 0 to size - 1.
     """
-    size = tree.size
-    thing = np.arange(size)  # the item of each rank: folds are numbered from `size`, in order of discovery
-    depth = np.zeros(size, np.int64)
-    found: list[tuple[Numbers, Numbers, Numbers]] = []
-    count = 0
-    for height in range(1, int(tree.height.max()) + 1):
-        ranks = np.flatnonzero(tree.height == height)
-        for turn in range(int(tree.widths[ranks].max())):
-            ranks = ranks[tree.widths[ranks] > turn]
-            children = tree.children[tree.starts[ranks] + turn]
-            depth[ranks] = np.maximum(depth[ranks], depth[children]) + 1
-            found.append((thing[ranks], thing[children], depth[ranks]))
-            thing[ranks] = size + count + np.arange(len(ranks))
-            count += len(ranks)
-    left, right, depths = (np.concatenate(column) for column in zip(*found, strict=True))
-    order = np.argsort(depths, kind="stable")
-    final = np.concatenate((np.arange(size), size + np.argsort(order)))  # the numbers in order of depth
-    left, right, depths = final[left[order]], final[right[order]], depths[order]
-    steps = []
-    for deep in range(1, int(depths[-1]) + 1):
-        start, end = np.searchsorted(depths, [deep, deep + 1]).tolist()
-        steps.append((left[start:end], right[start:end]))
-    return Folds(size_bytes, steps, final[thing])
+    item, turn = np.arange(tree.size), np.zeros(tree.size, np.int64)
+    steps: list[tuple[Numbers, Numbers]] = []
+    count = tree.size
+    while turn[0] < tree.widths[0]:
+        ranks = np.flatnonzero(turn < tree.widths)
+        children = tree.children[tree.starts[ranks] + turn[ranks]]
+        ready = turn[children] == tree.widths[children]
+        ranks, children = ranks[ready], children[ready]
+        steps.append((item[ranks], item[children]))
+        item[ranks] = np.arange(count, count + len(ranks))
+        turn[ranks] += 1
+        count += len(ranks)
+    return steps, item

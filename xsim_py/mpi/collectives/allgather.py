@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from xsim_py.mpi.collectives import bcast as bcasts
 from xsim_py.mpi.collectives import gather as gathers
 from xsim_py.mpi.collectives.channel import Bcast, Channel, Gather, blocks_of
+from xsim_py.mpi.collectives.rounds import doubled, neighbor_pair, neighbor_peer, pass_around
 
 
 def linear(
@@ -30,13 +31,7 @@ def ring(ch: Channel, data: bytes, sizes: Sequence[int]) -> Sequence[bytes]:
 
     On two ranks it is a single exchange, Open MPI's 6 (v: 5), "two_proc".
     """
-    rank, size = ch.rank, ch.size
-    left, right = (rank - 1) % size, (rank + 1) % size
-    blocks = [data] * size
-    for step in range(1, size):
-        data = ch.sendrecv(right, data, left)
-        blocks[rank - step] = data  # a negative index is the ring's wrap-around
-    return blocks
+    return pass_around(ch, data)
 
 
 def bruck(ch: Channel, data: bytes, sizes: Sequence[int]) -> Sequence[bytes]:
@@ -45,14 +40,12 @@ def bruck(ch: Channel, data: bytes, sizes: Sequence[int]) -> Sequence[bytes]:
     Bruck et al., IEEE TPDS 8 (1997).
     """
     rank, size = ch.rank, ch.size
-    distance = 1
-    while distance < size:
+    for distance in doubled(size):
         run = data
         if 2 * distance > size:  # the last blocks have already arrived
             last = rank + size - distance
             run = data[: sum(sizes[rank:last]) + sum(sizes[: max(last - size, 0)])]
         data += ch.sendrecv((rank - distance) % size, run, (rank + distance) % size)
-        distance <<= 1
     first = sum(sizes[rank:])  # where the block of rank 0 begins
     return blocks_of(data[first:] + data[:first], sizes)
 
@@ -65,12 +58,10 @@ def recursive_doubling(ch: Channel, data: bytes, sizes: Sequence[int]) -> Sequen
     rank, size = ch.rank, ch.size
     if size & (size - 1):
         return bruck(ch, data, sizes)
-    mask = 1
-    while mask < size:
+    for mask in doubled(size):
         peer = rank ^ mask
         theirs = ch.sendrecv(peer, data, peer)
         data = theirs + data if rank & mask else data + theirs
-        mask <<= 1
     return blocks_of(data, sizes)
 
 
@@ -85,15 +76,12 @@ def neighbor(ch: Channel, data: bytes, sizes: Sequence[int]) -> Sequence[bytes]:
         return ring(ch, data, sizes)
     blocks = [b""] * size
     blocks[rank] = data
-    odd = rank & 1
-    peers = ((rank - 1) % size, (rank + 1) % size) if odd else ((rank + 1) % size, (rank - 1) % size)
-    blocks[peers[0]] = ch.sendrecv(peers[0], data, peers[0])
-    pair = rank - odd  # the pair of blocks sent next; at first the own pair
-    coming = [pair, pair]  # the pair last received from either peer
-    for step in range(1, size // 2):
-        side = step & 1
-        coming[side] = (coming[side] + (2 if odd == side else -2)) % size
-        theirs = ch.sendrecv(peers[side], blocks[pair] + blocks[pair + 1], peers[side])
-        pair = coming[side]
-        blocks[pair], blocks[pair + 1] = theirs[: sizes[pair]], theirs[sizes[pair] :]
+    peers = peer, _ = neighbor_peer(rank, 0, size), neighbor_peer(rank, 1, size)
+    blocks[peer] = ch.sendrecv(peer, data, peer)
+    data = blocks[rank & -2] + blocks[rank | 1]
+    for turn in range(1, size // 2):
+        peer = peers[turn & 1]
+        data = ch.sendrecv(peer, data, peer)
+        pair = neighbor_pair(rank, turn + 1, size)
+        blocks[pair], blocks[pair + 1] = data[: sizes[pair]], data[sizes[pair] :]
     return blocks

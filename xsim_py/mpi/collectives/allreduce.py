@@ -11,9 +11,17 @@ from __future__ import annotations
 
 from xsim_py.mpi.collectives import bcast as bcasts
 from xsim_py.mpi.collectives import reduce as reduces
-from xsim_py.mpi.collectives.channel import Bcast, Channel, Fold, Reduce, block_sizes, cut, floor_power
-from xsim_py.mpi.collectives.halving import fold_in, halve, real_rank, virtual_rank
+from xsim_py.mpi.collectives.channel import Bcast, Channel, Fold, Reduce, block_sizes, cut
 from xsim_py.mpi.collectives.reduce_scatter import ring_from
+from xsim_py.mpi.collectives.rounds import (
+    doubled,
+    floor_power,
+    fold_in,
+    halve,
+    pass_around,
+    real_rank,
+    virtual_rank,
+)
 
 RING_SEGMENT_BYTES = 1 << 20
 
@@ -51,27 +59,14 @@ def recursive_doubling(ch: Channel, data: bytes, fold: Fold) -> bytes:
         data = fold(ch.recv(rank - 1), data)
         me = rank >> 1
     sendrecv = ch.sendrecv  # hot path: one call and one fold per round, without allocation
-    mask = 1
-    while mask < power:
+    for mask in doubled(power):
         peer = me ^ mask
         peer = peer + extra if peer >= extra else 2 * peer + 1
         theirs = sendrecv(peer, data, peer)
         data = fold(theirs, data) if me & mask else fold(data, theirs)
-        mask <<= 1
     if rank < 2 * extra:
         ch.send(rank - 1, data)
     return data
-
-
-def _ring_collect(ch: Channel, block: bytes) -> bytes:
-    """Pass complete blocks around the ring; the caller starts with block rank+1: (p-1) l."""
-    rank, size = ch.rank, ch.size
-    left, right = (rank - 1) % size, (rank + 1) % size
-    blocks = [block] * size
-    for step in range(size - 1):
-        block = ch.sendrecv(right, block, left)
-        blocks[rank - step] = block  # a negative index is the ring's wrap-around
-    return b"".join(blocks)
 
 
 def _ring(ch: Channel, data: bytes, fold: Fold, phases: int) -> bytes:
@@ -81,7 +76,8 @@ def _ring(ch: Channel, data: bytes, fold: Fold, phases: int) -> bytes:
     blocks = cut(data, block_sizes(len(data), unit_bytes=unit, blocks=size))
     parts = [cut(block, block_sizes(len(block), unit_bytes=unit, blocks=phases)) for block in blocks]
     done = [ring_from(ch, [part[phase] for part in parts], fold, rank) for phase in range(phases)]
-    return _ring_collect(ch, b"".join(done))
+    *others, last = pass_around(ch, b"".join(done))  # each rank has completed the block of the next one
+    return b"".join([last, *others])
 
 
 def ring(ch: Channel, data: bytes, fold: Fold) -> bytes:
@@ -123,12 +119,10 @@ def rabenseifner(ch: Channel, data: bytes, fold: Fold) -> bytes:
     if me < 0:
         return ch.recv(rank - 1)
     data = halve(ch, data, fold, me=me, power=power, extra=extra)
-    mask = power >> 1
-    while mask:
+    for mask in reversed(doubled(power)):
         peer = real_rank(me ^ mask, extra)
         theirs = ch.sendrecv(peer, data, peer)
         data = theirs + data if me & mask else data + theirs
-        mask >>= 1
     if rank < 2 * extra:
         ch.send(rank + 1, data)
     return data

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xsim_py.mpi.collectives.channel import Channel, cut
+from xsim_py.mpi.collectives.rounds import doubled
 
 BATCH_RANKS = 32
 
@@ -79,13 +80,11 @@ def bruck(ch: Channel, parts: Sequence[bytes], sizes: Sequence[int] | None = Non
     rank, size = ch.rank, ch.size
     blocks = [*parts[rank:], *parts[:rank]]  # by remaining distance
     block_bytes = len(parts[rank])
-    distance = 1
-    while distance < size:
+    for distance in doubled(size):
         moved = [index for index in range(size) if index & distance]
         theirs = ch.sendrecv(
             (rank + distance) % size, b"".join([blocks[index] for index in moved]), (rank - distance) % size
         )
         for index, block in zip(moved, cut(theirs, [block_bytes] * len(moved)), strict=True):
             blocks[index] = block
-        distance <<= 1
     return [blocks[(rank - source) % size] for source in range(size)]

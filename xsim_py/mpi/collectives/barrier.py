@@ -7,7 +7,8 @@ together; k = floor(log2 p).
 from __future__ import annotations
 
 from xsim_py.mpi.collectives import trees
-from xsim_py.mpi.collectives.channel import Channel, floor_power, receive_all, send_all
+from xsim_py.mpi.collectives.channel import Channel, receive_all, send_all
+from xsim_py.mpi.collectives.rounds import doubled, floor_power
 
 
 def linear(ch: Channel) -> None:
@@ -48,11 +49,9 @@ def recursive_doubling(ch: Channel) -> None:
         return
     if rank + power < size:
         ch.recv(rank + power)
-    mask = 1
-    while mask < power:
+    for mask in doubled(power):
         peer = rank ^ mask
         ch.sendrecv(peer, b"", peer)
-        mask <<= 1
     if rank + power < size:
         ch.send(rank + power, b"")
 
@@ -64,10 +63,8 @@ def bruck(ch: Channel) -> None:
     Bruck et al. 1997.
     """
     rank, size = ch.rank, ch.size
-    distance = 1
-    while distance < size:
+    for distance in doubled(size):
         ch.sendrecv((rank + distance) % size, b"", (rank - distance) % size)
-        distance <<= 1
 
 
 def tree(ch: Channel) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from xsim_py.mpi.collectives import trees
 from xsim_py.mpi.collectives.channel import Bytes, Channel, send_all
+from xsim_py.mpi.collectives.rounds import doubled, pass_around
 
 PIPELINE_SEGMENT_BYTES = 1 << 16
 
@@ -171,8 +172,7 @@ def scatter_allgather(ch: Channel, data: Bytes, root: int, size_bytes: int) -> b
     block_bytes = -(-size_bytes // size)
     me = (ch.rank - root) % size
     mine = _scatter_runs(ch, data, root, size_bytes, block_bytes)
-    mask = 1
-    while mask < size:
+    for mask in doubled(size):
         peer = me ^ mask
         theirs = b""
         if peer < size:
@@ -185,7 +185,6 @@ def scatter_allgather(ch: Channel, data: Bytes, root: int, size_bytes: int) -> b
             else:
                 theirs = ch.recv(real)
         mine = mine + theirs if not me & mask else theirs + mine
-        mask <<= 1
     return mine
 
 
@@ -194,13 +193,8 @@ def scatter_allgather_ring(ch: Channel, data: Bytes, root: int, size_bytes: int)
 
     Messages: p-1 + p (p-1) if no block is empty. Fewer than p bytes use `linear`.
     """
-    rank, size = ch.rank, ch.size
+    size = ch.size
     if size_bytes < size or size == 1:
         return linear(ch, data, root, size_bytes)
-    block = _scatter_runs(ch, data, root, size_bytes, -(-size_bytes // size))
-    me, left, right = (rank - root) % size, (rank - 1) % size, (rank + 1) % size
-    blocks = [block] * size
-    for step in range(1, size):
-        block = ch.sendrecv(right, block, left)
-        blocks[me - step] = block  # a negative index is the ring's wrap-around
-    return b"".join(blocks)
+    blocks = pass_around(ch, _scatter_runs(ch, data, root, size_bytes, -(-size_bytes // size)))
+    return b"".join([*blocks[root:], *blocks[:root]])

@@ -170,8 +170,3 @@ def block_sizes(size_bytes: int, *, unit_bytes: int, blocks: int) -> list[int]:
     """Return the bytes of `blocks` nearly equal runs of elements, longer ones first, as in Open MPI."""
     each, longer = divmod(size_bytes // unit_bytes, blocks)
     return [(each + (block < longer)) * unit_bytes for block in range(blocks)]
-
-
-def floor_power(number: int) -> int:
-    """Return the largest power of two <= number (number >= 1)."""
-    return 1 << (number.bit_length() - 1)

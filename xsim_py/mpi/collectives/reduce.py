@@ -10,8 +10,8 @@ non-commutative fold; `choose` ensures this.
 from __future__ import annotations
 
 from xsim_py.mpi.collectives import trees
-from xsim_py.mpi.collectives.channel import Bytes, Channel, Fold, floor_power, receive_all
-from xsim_py.mpi.collectives.halving import fold_in, halve, real_rank, virtual_rank
+from xsim_py.mpi.collectives.channel import Bytes, Channel, Fold, receive_all
+from xsim_py.mpi.collectives.rounds import doubled, floor_power, fold_in, halve, real_rank, virtual_rank
 
 
 def _up(ch: Channel, data: bytes, fold: Fold, tree: trees.Tree) -> Bytes:
@@ -100,8 +100,7 @@ def rabenseifner(ch: Channel, data: bytes, fold: Fold, root: int) -> Bytes:
             return None
     if me < 0:
         return None
-    mask = power >> 1
-    while mask:
+    for mask in reversed(doubled(power)):
         other = me ^ mask
         peer = root if other == 0 and stand_in else real_rank(other, extra)
         if (me ^ top) & mask:
@@ -109,5 +108,4 @@ def rabenseifner(ch: Channel, data: bytes, fold: Fold, root: int) -> Bytes:
             return None
         theirs = ch.recv(peer)
         data = theirs + data if me & mask else data + theirs
-        mask >>= 1
     return data

@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from xsim_py.mpi.collectives import reduce as reduces
 from xsim_py.mpi.collectives import scatter as scatters
 from xsim_py.mpi.collectives.bcast import stranded_peers
-from xsim_py.mpi.collectives.channel import Channel, Fold, Reduce, Scatter, cut, floor_power
+from xsim_py.mpi.collectives.channel import Channel, Fold, Reduce, Scatter, cut
+from xsim_py.mpi.collectives.rounds import doubled, floor_power, real_rank, virtual_rank
 
 
 def nonoverlapping(
@@ -68,11 +69,6 @@ def _fold_in(ch: Channel, parts: Sequence[bytes], fold: Fold, extra: int) -> lis
     return [parts[2 * pair] + parts[2 * pair + 1] for pair in range(extra)] + list(parts[2 * extra :])
 
 
-def _real(virtual: int, extra: int) -> int:
-    """Return the rank of virtual rank `virtual` when the first `extra` even ranks have dropped out."""
-    return 2 * virtual + 1 if virtual < extra else virtual + extra
-
-
 def _halve(ch: Channel, groups: Sequence[bytes], fold: Fold, peer: int, upper: bool) -> list[bytes]:
     """Exchange halves of the groups with `peer`; the upper rank keeps the upper half: l."""
     half = len(groups) // 2
@@ -91,13 +87,11 @@ def recursive_halving(ch: Channel, parts: Sequence[bytes], fold: Fold) -> bytes:
     power = floor_power(size)
     extra = size - power
     groups = _fold_in(ch, parts, fold, extra)
-    if rank < 2 * extra and not rank & 1:
+    me = virtual_rank(rank, extra, 1)
+    if me < 0:
         return ch.recv(rank + 1)
-    me = rank >> 1 if rank < 2 * extra else rank - extra
-    mask = power >> 1
-    while mask:
-        groups = _halve(ch, groups, fold, _real(me ^ mask, extra), bool(me & mask))
-        mask >>= 1
+    for mask in reversed(doubled(power)):
+        groups = _halve(ch, groups, fold, real_rank(me ^ mask, extra, 1), bool(me & mask))
     if rank >= 2 * extra:
         return groups[0]
     middle = len(parts[rank - 1])
@@ -123,13 +117,11 @@ def butterfly(ch: Channel, parts: Sequence[bytes], fold: Fold) -> bytes:
     groups = _fold_in(ch, parts, fold, extra)
     me = rank >> 1 if rank < 2 * extra else rank - extra
     owner = _mirror(me, bits)  # the owner of this rank's final group, which holds this rank's
-    peer = _real(owner, extra)
+    peer = real_rank(owner, extra, 1)
     if rank < 2 * extra and not rank & 1:
         return ch.recv(peer)
-    mask = 1
-    while mask < power:
-        groups = _halve(ch, groups, fold, _real(me ^ mask, extra), bool(me & mask))
-        mask <<= 1
+    for mask in doubled(power):
+        groups = _halve(ch, groups, fold, real_rank(me ^ mask, extra, 1), bool(me & mask))
     block = groups[0]
     if owner < extra:
         middle = len(parts[2 * owner])
@@ -147,8 +139,7 @@ def recursive_doubling(ch: Channel, parts: Sequence[bytes], fold: Fold) -> bytes
     """
     rank, size = ch.rank, ch.size
     parts = list(parts)
-    mask = 1
-    while mask < size:
+    for mask in doubled(size):
         peer = rank ^ mask
         mine, other = rank & -mask, peer & -mask  # first ranks of the two subtrees
         theirs = None
@@ -164,5 +155,4 @@ def recursive_doubling(ch: Channel, parts: Sequence[bytes], fold: Fold) -> bytes
             own = b"".join(kept)
             folded = cut(fold(own, theirs) if mine < other else fold(theirs, own), map(len, kept))
             parts = folded[:other] + parts[other : other + mask] + folded[other:]
-        mask <<= 1
     return parts[rank]

@@ -7,6 +7,7 @@ enter together.
 from __future__ import annotations
 
 from xsim_py.mpi.collectives.channel import Bytes, Channel, Fold
+from xsim_py.mpi.collectives.rounds import doubled
 
 
 def exscan_linear(ch: Channel, data: bytes, fold: Fold) -> Bytes:
@@ -31,8 +32,7 @@ def scan_linear(ch: Channel, data: bytes, fold: Fold) -> bytes:
 def _doubling(ch: Channel, data: bytes, fold: Fold, result: Bytes) -> Bytes:
     """Exchange subtree sums (`data`) with rank xor 1, 2, 4, ...; prepend lower ones to `result`."""
     rank, size = ch.rank, ch.size
-    mask = 1
-    while mask < size:
+    for mask in doubled(size):
         peer = rank ^ mask
         if peer < size:
             theirs = ch.sendrecv(peer, data, peer)
@@ -41,7 +41,6 @@ def _doubling(ch: Channel, data: bytes, fold: Fold, result: Bytes) -> Bytes:
                 data = fold(theirs, data)
             else:
                 data = fold(data, theirs)
-        mask <<= 1
     return result
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from xsim_py.mpi.collectives import allgather, allreduce, bcast, reduce
-from xsim_py.mpi.collectives.channel import floor_power
+from xsim_py.mpi.collectives.rounds import floor_power
 
 Algorithm: TypeAlias = "Callable[..., Any]"
 Rule: TypeAlias = "Callable[[int, int, int], Algorithm]"

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TypeAlias
 
+from xsim_py.mpi.collectives.rounds import doubled
+
 Tree: TypeAlias = "tuple[int, tuple[int, ...]]"
 
 # A program repeats the same collectives; an entry is about 250 bytes, so the bound is some 16 MB per shape.
@@ -129,9 +131,7 @@ def senders_up(size: int) -> Iterator[tuple[int, int]]:
 
     As in mpi4py all ranks take part in all rounds, even after they have sent.
     """
-    distance = 1
-    while distance < size:
+    for distance in doubled(size):
         for rank in range(distance, size):
             if rank & distance:
                 yield distance, rank
-        distance <<= 1
