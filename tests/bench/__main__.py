@@ -82,6 +82,7 @@ BESIDE = {
     "fabrics": "fat trees do not cost what they may",
     "flight": "messages in flight cost more the more there are",
     "checked": "checks do not cost what they may",
+    "collectives": "collectives with auto take longer than message by message",
 }
 REPEATS, REPEATS_OF_MANY, MANY = 5, 2, 10_000
 GROWTH_AT_MOST = 1.8
