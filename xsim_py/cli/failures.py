@@ -79,12 +79,16 @@ def show_failures(args: Namespace) -> int:
         print(_table(timed, schedule.sites, [*chain(*faults.values())]))
     if len(timed) < len(schedule.timed):
         later = len(schedule.timed) - len(timed)
-        print(f"xsim: after {format_time(args.until)}: failures of {later:,} more {_ranks(later)}", file=sys.stderr)
+        ranks = f"{later:,} more rank{'s' * (later > 1)}"
+        print(f"xsim: after {format_time(args.until)}: failures of {ranks}", file=sys.stderr)
     if args.json is not None:
         from xsim_py.report.result import failure_entry
 
-        failures = [failure_entry(*failure) for failure in timed]
-        plain = provenance | {"failures": failures, "call_sites": _sites_as_json(schedule.sites)}
+        sites = [
+            {"rank": site.rank, "when": site.when, "count": site.ordinal, "call": site.name, "cause": site.cause}
+            for site in schedule.sites
+        ]
+        plain = provenance | {"failures": [failure_entry(*failure) for failure in timed], "call_sites": sites}
         plain |= {name: [_plain_fault(fault) for fault in each] for name, each in faults.items()}
         write_text(args.json, json.dumps(plain, indent=2) + "\n")
     return 0
@@ -107,19 +111,6 @@ def _table(timed: Sequence[Failure], sites: Sequence[CallSite], faults: Sequence
     return Table("failures", {"time": when, "ranks": who, "cause": why}).to_text(max_rows=_SHOWN_ROWS)
 
 
-def _sites_as_json(sites: Sequence[CallSite]) -> list[dict[str, Any]]:
-    return [
-        {
-            "rank": site.rank,
-            "when": site.when,
-            "count": site.ordinal,
-            "call": site.name,
-            "cause": site.cause,
-        }
-        for site in sites
-    ]
-
-
 def _plain_fault(fault: Fault) -> dict[str, Any]:
     """Return a fault's values by their keys; a time in seconds, ``at`` as ``time_s``."""
     from xsim_py.config.value_kinds import TIME, options
@@ -127,10 +118,8 @@ def _plain_fault(fault: Fault) -> dict[str, Any]:
     plain: dict[str, Any] = {}
     for key in options(type(fault)):
         value, name = getattr(fault, key.name), "time" if key.key == "at" else key.key
-        exact = {f"{name}_s": value / PS_PER_S, f"{name}_exact_s": exact_seconds(value)} if key.kind is TIME else None
-        plain |= exact or {name: value}
+        if key.kind is TIME and value is not None:
+            plain |= {f"{name}_s": value / PS_PER_S, f"{name}_exact_s": exact_seconds(value)}
+        else:
+            plain[name] = value
     return plain
-
-
-def _ranks(count: int) -> str:
-    return "rank" if count == 1 else "ranks"
