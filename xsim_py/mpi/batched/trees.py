@@ -73,13 +73,13 @@ class ArrayTree:
             depth.append(depth[parent] + 1 if rank else 0)  # a parent is a lower rank
         for rank in range(size - 1, 0, -1):
             height[parents[rank]] = max(height[parents[rank]], height[rank] + 1)
-        self.size = size
-        self.parent = np.array(parents)  # of each rank; -1 at the root
-        self.children = np.array(children)  # those of rank 0, of rank 1, and so on
-        self.widths = np.array(widths)  # the number of children of each rank
+        self.size = size  # below, the type matters: indexing by C's long long takes numpy three times as long
+        self.parent = np.array(parents, np.int64)  # of each rank; -1 at the root
+        self.children = np.array(children, np.int64)  # those of rank 0, of rank 1, and so on
+        self.widths = np.array(widths, np.int64)  # the number of children of each rank
         self.starts = np.cumsum(self.widths) - self.widths
-        self.depth = np.array(depth)  # the distance of each rank to the root
-        self.height = np.array(height)  # the distance of each rank to the furthest rank below
+        self.depth = np.array(depth, np.int64)  # the distance of each rank to the root
+        self.height = np.array(height, np.int64)  # the distance of each rank to the furthest rank below
 
     def below(self, ranks: Numbers) -> Numbers:
         """Return the children of some ranks, rank by rank."""
