@@ -36,6 +36,7 @@ from xsim_py.mpi.assembly import make_library
 from xsim_py.mpi.batched.instances import MESSAGES
 from xsim_py.mpi.dynamic.launcher import Launcher, Startup
 from xsim_py.mpi.dynamic.variables import NAMES, Variables
+from xsim_py.mpi.failures.guard import FailureGuard
 from xsim_py.mpi.failures.scheduled import prepare
 from xsim_py.mpi.failures.settings import NO_DETECTION, detector_settings
 from xsim_py.mpi.ftco.shapes import ftco_shapes
@@ -494,6 +495,7 @@ class Job:
             firsts=self.program.firsts,
             discovers=self.spec.mpi.create_group == "liveness" or self.spec.mpi.resilience is not None,
             library_version=self.spec.mpi.library_version,
+            resilience=self.spec.mpi.resilience,
             seed=self.seed,
             counts_memory=self.spec.machine.memory_per_node_bytes is not None,
             segments=WeakValueDictionary() if len(numbers) == self.transport.size else None,
@@ -532,7 +534,7 @@ class Job:
             shard, self.network, self.settings, traced=self.traced, observer=self.monitor,
             batches=self.collectives if self._uses_batches() else None, detection=self.detector,
             ulfm=self.spec.mpi.ulfm, shapes=self.shapes, startup=self.startup, start=self.program.start,
-            failures=self.failures, schedule=self.schedule, noise=self.noise,
+            failures=self.failures, guard=self._guard(), schedule=self.schedule, noise=self.noise,
         )  # fmt: skip
         if self.machine.oversubscribed:
             from xsim_py.process.ranks.processor import release_failed
@@ -546,6 +548,14 @@ class Job:
         os_calls.attach(shard)
         self.shards.append(shard)
         return shard
+
+    def _guard(self) -> type[FailureGuard]:
+        """Return the class of the guard that calls consult after a failure."""
+        if self.spec.mpi.resilience is None:
+            return FailureGuard
+        from xsim_py.mpi4py.resilience import TolerantGuard  # rarely needed
+
+        return TolerantGuard
 
     def _uses_batches(self) -> bool:
         """Return True if collectives may be computed for all ranks at once; see `mpi.batched`.
@@ -563,7 +573,7 @@ class Job:
         for shared in (builtins, sys):  # shared by the ranks and the simulator
             patches.keep(vars(shared))
         beside_mpi = "mpi4py" in sys.modules  # the real one
-        install_interface(patches, self.program.namespace, self.spec.mpi.resilience)
+        install_interface(patches, self.program.namespace)
         patches.install(clock.PATCHED)
         dates.install(patches)
         randomness.install(patches, self.seed)
@@ -597,3 +607,7 @@ class Job:
             yield install(patches, self.monitor)
         if self.traced:
             yield tools.Spans()
+        if self.spec.mpi.resilience is not None:
+            from xsim_py.mpi4py.resilience import Legio  # rarely needed
+
+            yield Legio()

@@ -128,6 +128,8 @@ RUNS: dict[str, dict[str, Any]] = {
     "measured": {"compute": "measured"},
     "traced": {"trace": True},
     "failing": {"fail": "rank=1 before its 9th Barrier"},
+    "checked": {"check": True},
+    "resilient": {"resilience": "legio"},
 }
 
 

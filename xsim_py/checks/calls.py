@@ -204,8 +204,8 @@ def install(patches: Patches, monitor: Monitor) -> CheckTool:
     monitor.lines.begin()
     patches.at_end(monitor.lines.end)
     _collect_seldom(patches)
-    checks = CheckTool(monitor)
-    patches.put(vars(current), "events", checks)
+    checks = current.events = CheckTool(monitor)
+    patches.at_end(partial(setattr, current, "events", None))
     return checks
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.shard import Shard
     from xsim_py.schedules import MatchSchedule
 
-    from .failures.detector import DetectorSettings
+    from .failures.detector import Detector, DetectorSettings
     from .ftco.shapes import Shapes
     from .settings import Settings
     from .transport.observed import Observer
@@ -52,6 +52,7 @@ def make_library(
     startup: Startup,
     start: str,  # the directory in which processes start
     failures: FailureModel | None,
+    guard: Callable[[Deaths, Detector], FailureGuard] = FailureGuard,
     schedule: MatchSchedule | None = None,  # of nondeterministic choices
     noise: NoiseModel | None = None,  # the network jitter
 ) -> Fabric:
@@ -74,7 +75,7 @@ def make_library(
     shard.on_failure = reports.died
     fabric.bounce = reports.bounce
     fabric.on_silence = reports.suspects
-    fabric.guard = FailureGuard(deaths, detector)
+    fabric.guard = guard(deaths, detector)
     fabric.parts.update({Deaths: deaths, SurvivingAlgorithms: SurvivingAlgorithms(ALGORITHMS)})
     fabric.add(Revocation(fabric, ulfm.revoke))
     fabric.add(Repair(deaths, detector, agree=ulfm.agree, shrink=ulfm.shrink))

@@ -380,11 +380,10 @@ class Communicator(_Hot):
         handler has seen a failure or a revocation, as in Open MPI: the call cannot have succeeded. A handler sees an
         error once, and where the program completes the call: not in the middle of a background one.
         """
-        fiber = current.fiber
-        if error._reported or (fiber is not None and not is_program(fiber)):
+        fiber, whole = current.fiber, self.outer or self
+        if error._reported or (fiber is not None and not is_program(fiber)) or (fiber, whole) in self.fabric.attempts:
             return False
         error._reported = True
-        whole = self.outer or self
         return whole.errhandler is not None and whole.errhandler(whole, error) and not error._is_about_failures
 
     def next_child(self) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from xsim_py.config import ResilienceSpec
+
 from .algorithm_selection import Selection
 
 
@@ -27,6 +29,8 @@ class Settings(NamedTuple):
     """Whether the members of a group discover which of them are alive before they make a communicator."""
     library_version: str = ""
     """The reported library version; empty for the real one."""
+    resilience: ResilienceSpec | None = None
+    """The options of the layer that lets programs tolerate failures, if there is one."""
     seed: int = 0
     """The seed of the run's random streams."""
     counts_memory: bool = False

@@ -356,7 +356,7 @@ def _waiting(fiber: Fiber, program: Program) -> WaitingRank:
         waiting.polled = _senders(polls.last)
         return waiting
     if reason is None:
-        call = call_of(fiber.greenlet)
+        call = call_of(fiber)
         running = f"running, in {call}" if _ACTS.search(call) else "running, in no MPI call"
         waiting.reason = "not started yet" if fiber.greenlet is None else running
         return waiting
@@ -371,7 +371,7 @@ def _waiting(fiber: Fiber, program: Program) -> WaitingRank:
         waiting.reason = reason.describe()
     if len(leaves) == 1 or isinstance(reason, AllOf):
         waiting.peers = sorted({peer for leaf in leaves for peer in _peers(leaf)})
-    call = call_of(fiber.greenlet)
+    call = call_of(fiber)
     if reason is UNTIL:
         waiting.reason = f"in {call}" if call else waiting.reason
     elif call and not re.search(rf"^(\w+\.)?{call.rpartition('.')[2]}\b|for {call}\)", waiting.reason, re.IGNORECASE):

@@ -16,7 +16,6 @@ from . import MPI, code_tables, functions, options, rc
 from .pickling import reset_changes
 
 if TYPE_CHECKING:
-    from xsim_py.config import ResilienceSpec
     from xsim_py.process.ranks.rank import Rank
 
 __all__ = ["PRIVATE", "bind_tables", "install_interface", "unfinalized"]
@@ -25,14 +24,11 @@ PRIVATE = ("mpi4py.futures", "mpi4py.util.pkl5", "mpi4py.util.pool")
 """Modules of mpi4py that are private to each process: they keep its threads, datatypes and pools."""
 
 
-def install_interface(
-    patches: Patches, namespace: dict[str, Any] | None, resilience: ResilienceSpec | None = None
-) -> None:
+def install_interface(patches: Patches, namespace: dict[str, Any] | None) -> None:
     """Make ``import mpi4py`` in a program find the simulated package.
 
     Restore the real one at the end. `namespace` has the globals of a function to simulate: its references to the real
-    mpi4py are replaced, because in a notebook the import is in a separate cell. `resilience` is the layer between
-    programs and the library, if any.
+    mpi4py are replaced, because in a notebook the import is in a separate cell.
     """
     real = _remove_modules()
     patches.at_end(lambda: (_remove_modules(), sys.modules.update(real)))
@@ -48,10 +44,6 @@ def install_interface(
     bind_tables()
     patches.at_end(lambda: per_process.bind(None) if current.host is None else None)
     options.read_environment()
-    if resilience is not None:  # most runs have no such layer and should start quickly
-        from .resilience import install_resilience
-
-        install_resilience(patches, resilience)
 
 
 def _name(patches: Patches, module: ModuleType, name: str) -> None:

@@ -29,7 +29,7 @@ from .methods import Method, add_methods
 from .op import INSTANCES, Op
 from .request import Prequest, Request, Task
 
-__all__ = ["Collectives", "NeighborCollectives", "Scans", "handled", "persist", "run", "start"]
+__all__ = ["Collectives", "NeighborCollectives", "Scans", "handled", "persist", "plan_of", "run", "start"]
 
 SUM = INSTANCES["SUM"]
 
@@ -190,7 +190,7 @@ def _methods(owner: str) -> Iterator[Method]:
                 row.forms, (hows, ("return start", "Request"), ("return persist", "Prequest")), strict=False
             ):
                 parameters = " ".join((*row.parameters, *("info",) * name.endswith("_init")))
-                arguments = ", ".join((_plan(row), repr(f"{owner}.{name}"), *_first(row), *row.parameters))
+                arguments = ", ".join((_plan(row), repr(f"{owner}.{name}"), *map(repr, _first(row)), *row.parameters))
                 yield Method(name, parameters, returns, f"{how}(self._comm(), {arguments})")
 
 
@@ -202,14 +202,21 @@ def _plan(row: Collective) -> str:
     return f"{'objects' if row.is_of_objects else 'plans'}.{'scan' if 'scan' in name else name.rstrip('vw')}"
 
 
-def _first(row: Collective) -> list[str]:
+def _first(row: Collective) -> Sequence[str | bool]:
     """Return the arguments that tell a plan which of its calls it is for."""
     name = row.name.lower()
     if "scan" in name:
-        return [repr(name == "exscan" if row.is_of_objects else name)]
+        return [name == "exscan" if row.is_of_objects else name]
     if row.is_of_objects or row.reduces:
         return []
-    return [repr(each.blocks) for each in (row.received, row.sent) if each is not None and each.blocks is not None][:1]
+    return [each.blocks for each in (row.received, row.sent) if each is not None and each.blocks is not None][:1]
+
+
+def plan_of(row: Collective) -> Callable[..., Plan]:
+    """Return the plan of a call, which takes the communicator, the name, and the call's arguments."""
+    module, _, name = _plan(row).partition(".")
+    plan, first = getattr(_NAMES[module], name), _first(row)
+    return lambda comm, name, *args: plan(comm, name, *first, *args)
 
 
 _NAMES: dict[str, Any] = {

@@ -323,6 +323,7 @@ class _Door:
 
         parameters = _parameters(function) if any(each.bound for each in found) else None
         if not parameters:
+            assert instead is None, f"{title} needs plain parameters to be replaced"
             return wraps(function)(passing)
         defaults = list(parameters.values())
         required = defaults.count(Parameter.empty)

@@ -142,9 +142,15 @@ class File(HasErrorHandler):
             raise TypeError(
                 f"Argument 'comm' has incorrect type (expected mpi4py.MPI.Intracomm, got mpi4py.MPI.{kind})"
             )
+        return cls._opened(manage.open_file, comm, filename, amode, info)
+
+    @classmethod
+    def _opened(
+        cls, open_file: Callable[..., OpenFile], comm: Intracomm, filename: Any, amode: int, info: Info
+    ) -> Self:
         path = os.fsdecode(filename)
         with Reporting(_NullFile.of_running_process()):
-            file = manage.open_file(comm._comm(), path, operator.index(amode), info.items())
+            file = open_file(comm._comm(), path, operator.index(amode), info.items())
             factory: Any = HandleFactory(cls, file)
             of_null = _NullFile.of_running_process().errhandler
             default = of_null and BoundHandler(of_null.handler, factory)
@@ -181,17 +187,17 @@ class File(HasErrorHandler):
     amode = attribute(Get_amode)
 
     def Get_group(self) -> Group:
-        return Group._of(Members(self._file().comm.ranks))
+        return Group._of(Members(self._file().comm.shown.ranks))
 
     group = attribute(Get_group)
 
     @property
     def group_size(self) -> int:
-        return len(self._file().comm.ranks)
+        return len(self._file().comm.shown.ranks)
 
     @property
     def group_rank(self) -> int:
-        return self._file().comm.me
+        return self._file().comm.shown.me
 
     def Set_info(self, info: Info) -> None:
         self._file().hints.update(info.items())

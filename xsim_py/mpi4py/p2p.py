@@ -30,8 +30,8 @@ from .options import current_options
 from .pickling import dump, load, loader
 from .plain_arguments import integer
 from .probes import NULL_TARGET, TAG_LIMIT, Message, iprobe, probe, valid_source
-from .request import Prequest, Request, Task
-from .request_tasks import deliver
+from .request import Prequest, Request
+from .request_tasks import MessageTask, deliver
 from .send_buffers import reserve_space
 from .status import Status
 
@@ -191,7 +191,7 @@ class PointToPoint(CommHandle):
             request._task().null_source = True
             return request
         body = partial(_exchange, comm, data, dest, sendtag, source, recvtag, name, True, here())
-        return Request._make(Task(begin(name, body), target.unpack, comm))
+        return Request._make(MessageTask(begin(name, body), target.unpack, comm))
 
     # -------------------------------------------------------------------------------------------- lower case
 
@@ -321,14 +321,14 @@ class PointToPoint(CommHandle):
             operation: Operation | None = _isend(comm, data, dest, tag, mode, name, True, frame_here())._impl.operation
             return operation
 
-        return Prequest._prepare(Task(None, None, comm), start)
+        return Prequest._prepare(MessageTask(None, None, comm), start)
 
     def Recv_init(self, buf: object, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Prequest:
         comm = self._comm()
         source, tag = integer(source), integer(tag)
         target = _target_of(buf, source)
         real = valid_source(comm, source, tag, waits=False)
-        task = Task(None, target.unpack, comm, null_source=not real)
+        task = MessageTask(None, target.unpack, comm, null_source=not real)
         return Prequest._prepare(task, lambda: _begin_receive(comm, source, tag, "Comm.Recv_init") if real else None)
 
 
@@ -397,16 +397,16 @@ def _isend(
             send = refused(comm, comm.remote[dest])
         if send is None:
             send = start_send(comm, dest, tag, data, comm.cid, mode, name, check, about)
-    return Request._make(Task(send, None, comm))
+    return Request._make(MessageTask(send, None, comm))
 
 
 def _irecv(comm: Communicator, finish: Callable[[Any], Any], source: int, tag: int, name: str) -> Request:
     if type(tag) is not int or type(source) is not int:
         source, tag = integer(source), integer(tag)
     if valid_source(comm, source, tag, waits=False):
-        task = Task(_begin_receive(comm, source, tag, name), finish, comm)
+        task = MessageTask(_begin_receive(comm, source, tag, name), finish, comm)
     else:
-        task = Task(None, null_source=True)
+        task = MessageTask(None, null_source=True)
     return Request._make(task)
 
 

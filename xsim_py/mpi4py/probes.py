@@ -20,7 +20,8 @@ from .bufspec import receiver
 from .handle import Handle, Null
 from .pickling import load
 from .plain_arguments import integer
-from .request import Request, Task
+from .request import Request
+from .request_tasks import MessageTask
 from .status import Status
 
 if TYPE_CHECKING:
@@ -53,12 +54,16 @@ def valid_source(comm: Communicator, source: int, tag: int, *, waits: bool = Tru
 def _begin(comm: Communicator, source: int, tag: int, status: Status | None) -> Fiber | None:
     """Return the probing rank, at its own time; for PROC_NULL set `status` and return None."""
     if not valid_source(comm, source, tag):
-        if status is not None:
-            status._set(PROC_NULL, ANY_TAG, 0)
+        _set_null(status)
         return None
     fiber = current.running()
     fiber.sync()
     return fiber
+
+
+def _set_null(status: Status | None) -> None:
+    if status is not None:
+        status._set(PROC_NULL, ANY_TAG, 0)
 
 
 def _found_message(
@@ -84,24 +89,28 @@ def probe(
         return None
     box = comm.box
     guard = comm.fabric.guard
-    if comm.fabric.failure_seen:
-        guard.admit_receive(comm, source, None)
-    choice = None
+    if comm.fabric.failure_seen and guard.admit_receive(comm, source, None, name) is not None:
+        _set_null(status)
+        return None
+    choice, wanted = None, source
     if source == ANY_SOURCE and box.chooser is not None:
         choice = box.chooser.begin("probe", comm.cid, tag, len(comm.remote), takes=matched)
-        source = choice.forced if choice.forced < choice.count else FREE
-    message = box.look(comm.cid, source, tag)
+        wanted = choice.forced if choice.forced < choice.count else FREE
+    message = box.look(comm.cid, wanted, tag)
     if message is None:
-        probe = Probe(comm, comm.cid, source, tag, fiber, name)
+        waiting = Probe(comm, comm.cid, wanted, tag, fiber, name)
         if box.probes is None:
             box.probes = []
-        box.probes.append(probe)
+        box.probes.append(waiting)
         if comm.fabric.failure_seen:
-            guard.watch(probe)
-        fiber.park(probe)
-        message = probe.message
+            guard.watch(waiting)
+        fiber.park(waiting)
+        message = waiting.message
         if message is None:
-            guard.give_up(probe)
+            if guard.give_up(waiting) is None:
+                return probe(comm, source, tag, status, name, matched=matched)
+            _set_null(status)
+            return None
         if comm.fabric.trace is not None and message.arrival_ps > fiber.clock_ps:
             comm.fabric.waited(message, fiber.clock_ps, message.arrival_ps)
         fiber.clock_ps = max(fiber.clock_ps, message.arrival_ps)
@@ -127,10 +136,12 @@ def iprobe(comm: Communicator, source: int, tag: int, status: Status | None, *, 
         chooser.begin("probe", comm.cid, tag, count)
     message = comm.box.look(comm.cid, source if chooser is None else chooser.next_forced(), tag)
     if message is None:
-        probe_record: Any = Probe(comm, comm.cid, source, tag, fiber, "Comm.Improbe" if matched else "Comm.Iprobe")
+        name = "Comm.Improbe" if matched else "Comm.Iprobe"
+        probe_record: Any = Probe(comm, comm.cid, source, tag, fiber, name)
         detect_by_polling(comm, source, probe_record.depends_on)
-        if comm.fabric.failure_seen:
-            comm.fabric.guard.admit_receive(comm, source, None)
+        if comm.fabric.failure_seen and comm.fabric.guard.admit_receive(comm, source, None, name) is not None:
+            _set_null(status)
+            return False
         unsuccessful_poll(fiber, (comm.cid, source, tag), probe_record)
         return None
     end_poll(comm, source)
@@ -190,7 +201,7 @@ class Message(Handle):
         envelope = self._live()
         if envelope is _NO_PROC:
             self._set_null()
-            return Request._make(Task(None, null_source=True))
+            return Request._make(MessageTask(None, null_source=True))
         self._impl = self._null
         fiber = current.running()
         comm = self._communicator
@@ -203,11 +214,11 @@ class Message(Handle):
         else:
             refusal = refused(comm, envelope.origin if envelope.kind == RENDEZVOUS else None)
             if refusal is not None:
-                return Request._make(Task(refusal, comm=comm))
+                return Request._make(MessageTask(refusal, comm=comm))
             comm.fabric.matched(fiber.rank, operation, envelope, fiber.clock_ps)
             if comm.fabric.failure_seen and not operation.done:
                 comm.fabric.guard.watch(operation)
-        return Request._make(Task(operation, finish))
+        return Request._make(MessageTask(operation, finish))
 
     def Recv(self, buf: object, status: Status | None = None) -> None:
         self.Irecv(buf).Wait(status)

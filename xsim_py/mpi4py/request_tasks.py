@@ -11,13 +11,13 @@ from xsim_py.mpi.calls import Background
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.partitioned import Incoming, Outgoing
 from xsim_py.mpi.transport.call_sites import blame_sender
-from xsim_py.mpi.transport.message import Message, Operation, Receive
+from xsim_py.mpi.transport.message import Message, Operation, Receive, Send
 from xsim_py.mpi.transport.protocols import Endpoint
 from xsim_py.process.output.tracebacks import report
 
 from .status import Status
 
-__all__ = ["GeneralizedOperation", "PartitionedTask", "Task", "set_empty"]
+__all__ = ["GeneralizedOperation", "MessageTask", "PartitionedTask", "Task", "set_empty"]
 
 
 class Task:
@@ -120,6 +120,21 @@ class Task:
             assert self.finish is not None
             return deliver(self.comm, self.finish, message)
         return self.finish(operation.result) if self.finish is not None else operation.result
+
+
+class MessageTask(Task):
+    """The task of a message: a layer may tolerate the failure of its peer."""
+
+    __slots__ = ()
+
+    def _failed(self, operation: Any, status: Status | None) -> None:
+        set_empty(status)
+        comm = self.comm if self.comm is not None else operation.comm
+        receives = self.finish is not None and not isinstance(operation, Send)
+        if not comm.fabric.guard.tolerates(operation, comm, receives=receives):
+            super()._failed(operation, status)
+        elif receives and status is not None:
+            status._set(c.PROC_NULL, c.ANY_TAG, 0)
 
 
 class _Delivered:

@@ -36,7 +36,7 @@ from .op import INSTANCES, Op
 from .plain_arguments import plain_text
 from .request import Request, Task
 
-__all__ = ["WIN_NULL", "Win"]
+__all__ = ["WIN_NULL", "Win", "intracomm"]
 
 R = TypeVar("R")
 
@@ -106,7 +106,7 @@ class Win(HasErrorHandler, Attributed):
         cls, size: int, disp_unit: int = 1, info: Info = INFO_NULL, comm: Intracomm = _COMM_SELF
     ) -> Self:
         size = _size(comm, size)
-        window = make.create_shared(_intra(comm), "Win.Allocate_shared", size, operator.index(disp_unit))
+        window = make.create_shared(intracomm(comm), "Win.Allocate_shared", size, operator.index(disp_unit))
         return cls._with_hints(window, info)
 
     @classmethod
@@ -118,7 +118,7 @@ class Win(HasErrorHandler, Attributed):
     def _created(
         cls, name: str, flavor: int, view: memoryview, unit: int, info: Info, comm: Intracomm, origin: object
     ) -> Self:
-        return cls._with_hints(make.create(_intra(comm), name, flavor, view, operator.index(unit), origin), info)
+        return cls._with_hints(make.create(intracomm(comm), name, flavor, view, operator.index(unit), origin), info)
 
     @classmethod
     def _with_hints(cls, window: Window, info: Info) -> Self:
@@ -153,17 +153,17 @@ class Win(HasErrorHandler, Attributed):
     # ------------------------------------------------------------------------------------------------ properties
 
     def Get_group(self) -> Group:
-        return Group._of(Members(self._window().comm.ranks))
+        return Group._of(Members(self._window().comm.shown.ranks))
 
     group = attribute(Get_group)
 
     @property
     def group_size(self) -> int:
-        return len(self._window().comm.ranks)
+        return len(self._window().comm.shown.ranks)
 
     @property
     def group_rank(self) -> int:
-        return self._window().comm.me
+        return self._window().comm.shown.me
 
     def Get_name(self) -> str:
         return self._window().name if self else "MPI_WIN_NULL"
@@ -402,7 +402,7 @@ class Win(HasErrorHandler, Attributed):
         self._do(order.sync)
 
 
-def _intra(comm: Intracomm) -> Communicator:
+def intracomm(comm: Intracomm) -> Communicator:
     if not isinstance(comm, Intracomm):
         kind = type(comm).__name__
         raise TypeError(f"Argument 'comm' has incorrect type (expected mpi4py.MPI.Intracomm, got mpi4py.MPI.{kind})")
@@ -418,7 +418,7 @@ def _reduction(op: Op) -> ReductionOp:
 def _size(comm: Intracomm, size: int) -> int:
     size = operator.index(size)
     if size < 0:
-        _intra(comm).fail(c.ERR_SIZE, f"a window of {size} bytes")
+        intracomm(comm).fail(c.ERR_SIZE, f"a window of {size} bytes")
     return size
 
 

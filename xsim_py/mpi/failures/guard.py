@@ -61,18 +61,27 @@ class FailureGuard:
             number = peer if peer in state.known else None
         return None if number is None else self._deaths.error(number)
 
-    def admit_receive(self, comm: Communicator, source: int, note: Any) -> None:
-        """Raise the `refusal` of a blocking receive.
+    def admit_send(self, comm: Communicator, peer: int, note: Any, name: str) -> bool:
+        """Raise the `refusal` of a send."""
+        self.admit(comm, peer, collective=needs_all(note))
+        return True
+
+    def admit_receive(self, comm: Communicator, source: int, note: Any, name: str) -> Message | None:
+        """Raise the `refusal` of a blocking receive."""
+        error = self.receive_refusal(comm, source, note)
+        if error is not None:
+            self._raise(comm, error)
+        return None
+
+    def receive_refusal(self, comm: Communicator, source: int, note: Any) -> errors.Exception | None:
+        """Return the `refusal` of a blocking receive.
 
         A receive from any source also fails while a failure is not acknowledged.
         """
         if note is not None or source >= 0:
-            self.admit(comm, comm.remote[source], collective=needs_all(note))
-            return
-        self.admit(comm, None)
+            return self.refusal(comm, comm.remote[source], collective=needs_all(note))
         number = _unacknowledged(comm)
-        if number is not None:
-            self._raise(comm, self._deaths.error(number))
+        return self.refusal(comm, None) or (None if number is None else self._deaths.error(number))
 
     def admit_wait(self, operation: Operation) -> None:
         """Raise an error if a receive from any source needs an acknowledgement; it stays active."""
@@ -97,8 +106,12 @@ class FailureGuard:
         _catch_up()
         self.admit_wait(operation)
 
-    def give_up(self, operation: Any) -> NoReturn:
-        """End a blocking call's operation with its error, or that of an unacknowledged failure."""
+    def give_up(self, operation: Any) -> Message | None:
+        """End a blocking call's operation with its `error_of`."""
+        self._raise(operation.comm, self.error_of(operation))
+
+    def error_of(self, operation: Any) -> errors.Exception:
+        """Return the error of a blocking call's operation, or that of an unacknowledged failure, which ends it."""
         _catch_up()
         comm = operation.comm.outer or operation.comm
         if operation.error is None:
@@ -106,7 +119,12 @@ class FailureGuard:
             number = _unacknowledged(comm)
             assert number is not None
             operation.error = self._deaths.error(number)
-        self._raise(comm, operation.error)
+        error: errors.Exception = operation.error
+        return error
+
+    def tolerates(self, operation: Operation, comm: Communicator | None = None, *, receives: bool = False) -> bool:
+        """Return False: the error is raised."""
+        return False
 
     def lost(self, rank: Rank, message: Message) -> errors.Exception | None:
         """Return why the data of a rendezvous will not arrive.

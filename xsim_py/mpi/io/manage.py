@@ -68,20 +68,18 @@ def _own(comm: Communicator, path: str) -> Communicator:
     return own
 
 
-def reopened_for(file: OpenFile, comm: Communicator) -> OpenFile:
-    """Return an open file for a subset of its ranks in another communicator, without messages.
+def reopen_for(file: OpenFile, comm: Communicator) -> None:
+    """Transfer an open file to a subset of its ranks in another communicator, without messages.
 
     The view, the pointer of each rank and the open disk remain; the shared pointer is at 0.
     """
     own = _own(comm, file.path)
     known = Hints(own)
     known.update(file.hints.values.items())
-    made = OpenFile(own, file.path, file.amode, file.disk, known)
-    made.view, made.position, made.atomic = file.view, file.position, file.atomic
-    pointers.forget(file.pointer)
-    made.pointer = pointers.install(own)
     own.errhandler = file.comm.errhandler
-    return made
+    file.comm, file.hints = own, known
+    pointers.forget(file.pointer)
+    file.pointer = pointers.install(own)
 
 
 def open_file(

@@ -10,11 +10,14 @@ from __future__ import annotations
 import os
 import sys
 from types import CodeType, FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xsim_py.code_origin import PACKAGE, program_frame, shown
 from xsim_py.mpi import errors
 from xsim_py.mpi.constants import ERR_TRUNCATE
+
+if TYPE_CHECKING:
+    from xsim_py.process.ranks.fiber import Fiber
 
 Place = tuple[CodeType, int] | tuple[str, int]
 """A code object and the offset of an instruction or, after crossing to another shard, a file and a line."""
@@ -41,9 +44,9 @@ _FACE = os.path.join(PACKAGE, "mpi4py") + os.sep
 _HANDLES = ("File", "Grequest", "Message", "Prequest", "Request", "Session", "Win")
 
 
-def call_of(greenlet: Any) -> str:
+def call_of(fiber: Fiber) -> str:
     """Return the MPI call in which a parked fiber waits, as the program wrote it, or an empty string."""
-    frame = greenlet.gr_frame if greenlet is not None else None
+    frame: FrameType | None = fiber.greenlet.gr_frame if fiber.greenlet is not None else None
     found = ""
     while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
         code = frame.f_code
@@ -53,6 +56,8 @@ def call_of(greenlet: Any) -> str:
     if frame is None or not found:
         return ""
     owner, _, name = found.rpartition(".")
+    if name.startswith("_"):  # a function of a layer, which replaces the call
+        return str(fiber.call.title)
     return f"{owner if owner in _HANDLES else 'Comm' if owner else 'MPI'}.{name}"
 
 

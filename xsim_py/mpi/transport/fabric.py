@@ -31,12 +31,13 @@ from .tally import Tally
 if TYPE_CHECKING:
     from xsim_py.mpi.settings import Settings
     from xsim_py.network import Cost
+    from xsim_py.process.ranks.fiber import Fiber
     from xsim_py.process.ranks.rank import Rank
     from xsim_py.process.ranks.shard import Shard
     from xsim_py.schedules import MadeChoice
     from xsim_py.trace import Recorder
 
-    from .protocols import ControlHandler, Guard, LibraryPart
+    from .protocols import ControlHandler, Endpoint, Guard, LibraryPart
     from .unchanged_blocks import UnchangedBlocks
 
 _LOG_FULL = 3 << 16
@@ -162,6 +163,8 @@ class Fabric(HotFabric):
         self.failure_seen = False
         self.unchanged_blocks: UnchangedBlocks | None = None  # those that calls have left unchanged in receive buffers
         self.guard: Guard  # knows which operations cannot complete
+        # Fibers and communicators whose errors do not go to the program's handlers: a layer deals with them.
+        self.attempts: list[tuple[Fiber | None, Endpoint]] = []
         # Called with a failed rank and a control message that reached it, and whose sender must be notified.
         self.bounce: Callable[[Rank, Message], None] = _drop
         # Called with a rank that is silent from now on, until when, and the cause of its failure if it is declared

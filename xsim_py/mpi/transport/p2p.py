@@ -43,8 +43,8 @@ def start_send(
     origin = rank.number
     fabric = comm.fabric
     to = comm.peer_ranks[dest]
-    if fabric.failure_seen:
-        fabric.guard.admit(comm, to, collective=needs_all(about))
+    if fabric.failure_seen and not fabric.guard.admit_send(comm, to, about, name):
+        return None
     size = len(data)
     cost = fabric.uniform.get(size)
     if cost is None or to == origin:
@@ -52,8 +52,8 @@ def start_send(
         cost = link.cache.get(size) or link.cost(size)
     fiber.clock_ps += cost.send_ps
     box = comm.box
-    if box.sends or box.background:
-        _wait_for_interface(fiber, comm, to, about)
+    if (box.sends or box.background) and not _wait_for_interface(fiber, comm, to, about, name):
+        return None
     start = fiber.clock_ps  # only now: a process that has hung in the overhead continues later
     if rank.nic_free_ps > start:  # hot path: here and below, what `occupy_nic` does
         start = rank.nic_free_ps
@@ -103,11 +103,13 @@ def start_send(
     return None
 
 
-def _wait_for_interface(fiber: Any, comm: Endpoint, to: int, about: Any) -> None:
-    """Let earlier requests use the NIC first: a replied rendezvous or another fiber, for example."""
+def _wait_for_interface(fiber: Any, comm: Endpoint, to: int, about: Any, name: str) -> bool:
+    """Let earlier requests use the NIC first: a replied rendezvous or another fiber, for example.
+
+    Return True if the send may begin: a failure notice may have arrived meanwhile.
+    """
     fiber.sync()
-    if comm.fabric.failure_seen:  # a failure notice may have arrived meanwhile
-        comm.fabric.guard.admit(comm, to, collective=needs_all(about))
+    return not comm.fabric.failure_seen or comm.fabric.guard.admit_send(comm, to, about, name)
 
 
 def _start_with_answer(
@@ -189,7 +191,9 @@ def receive(comm: Endpoint, source: int, tag: int, cid: int, name: str, note: An
     fabric: Fabric = comm.fabric
     message = None
     if fabric.failure_seen:
-        fabric.guard.admit_receive(comm, source, note)
+        message = fabric.guard.admit_receive(comm, source, note, name)
+        if message is not None:
+            return message
     if box.unexpected:
         message = box.take(cid, source, tag)
         if message is not None and message.kind == EAGER:
@@ -224,7 +228,8 @@ def receive(comm: Endpoint, source: int, tag: int, cid: int, name: str, note: An
         fiber.park(operation)
     message = operation.message
     if message is None or operation.error is not None:  # an envelope without its data is not a message
-        fabric.guard.give_up(operation)
+        message = fabric.guard.give_up(operation)
+        return receive(comm, source, tag, cid, name, note) if message is None else message
     # The operation is reused, and must not keep the data of this message until then.
     operation.message = None
     box.spare = operation
@@ -244,13 +249,13 @@ def receive(comm: Endpoint, source: int, tag: int, cid: int, name: str, note: An
     return message
 
 
-def wait(operation: Operation) -> None:
+def wait(operation: Any) -> None:
     """Block the running fiber until an operation completes, and pay its overhead.
 
-    Raises its error.
+    Raises its error, unless the guard tolerates it.
     """
     complete(operation)
-    if operation.error is not None:
+    if operation.error is not None and not operation.comm.fabric.guard.tolerates(operation):
         raise_error(operation)
 
 

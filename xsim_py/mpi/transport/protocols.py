@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
@@ -97,8 +97,14 @@ class Guard(Protocol):
     ) -> BaseException | None:
         """Return the error that `admit` raises, or None."""
 
-    def admit_receive(self, comm: Any, source: int, note: Any) -> None:
-        """Raise an error if a blocking receive must not begin."""
+    def admit_send(self, comm: Any, peer: int, note: Any, name: str) -> bool:
+        """Return True if a send to a world rank may begin, False to skip it; or raise an error.
+
+        `note` is the description of a collective, or else the place of the call in the program.
+        """
+
+    def admit_receive(self, comm: Any, source: int, note: Any, name: str) -> Message | None:
+        """Return None if a blocking receive or probe may begin, or what it finds instead; or raise an error."""
 
     def admit_wait(self, operation: Operation) -> None:
         """Raise an error if waiting for an operation is futile."""
@@ -118,8 +124,17 @@ class Guard(Protocol):
     def recheck(self, operation: Any) -> None:
         """Raise an error if an incomplete operation whose fiber was woken cannot complete."""
 
-    def give_up(self, operation: Any) -> NoReturn:
-        """Raise the error that has ended the operation of a blocking call."""
+    def give_up(self, operation: Any) -> Message | None:
+        """Raise the error that has ended the operation of a blocking receive or probe.
+
+        Or return the message that it finds instead, or None if it begins again.
+        """
+
+    def tolerates(self, operation: Operation, comm: Any = None, *, receives: bool = False) -> bool:
+        """Return True if the program continues after the error of a complete operation; or raise an error.
+
+        `comm` is the communicator of a request, and `receives` tells whether it is one for a receive.
+        """
 
 
 class Deferral(Protocol):

@@ -37,24 +37,27 @@ __all__ = [
     "is_about_failures",
     "is_failure",
     "not_covered",
+    "options_of",
     "raise_on",
-    "report",
     "run_attempt",
-    "settings",
     "shrink",
     "traced_phase",
+    "unreported",
     "until_agreed",
     "with_same_members",
 ]
 
 R = TypeVar("R")
 
-_report: Final = Communicator.report
 _FAILED: Final[Any] = object()
-settings: ResilienceSpec = ResilienceSpec()
-"""The options of ``mpi.resilience``; a run with the layer sets them for its duration."""
-
 _GUIDE: Final = "docs/guides/legio-and-non-collective-repair.md"
+
+
+def options_of(comm: Communicator) -> ResilienceSpec:
+    """Return the options of ``mpi.resilience``."""
+    found = comm.fabric.settings.resilience
+    assert found is not None
+    return found
 
 
 class Alias:
@@ -345,25 +348,22 @@ def attempt_call(
 
     Returns its result, or the MPI error that it has raised.
     """
-    pairs, mine = _attempted_calls(), (current.fiber, comm)
-    pairs.append(mine)
     try:
-        return function(*args), None
+        with unreported(comm):
+            return function(*args), None
     except errors.Exception as error:
         return None, error
+
+
+@contextmanager
+def unreported(comm: Communicator) -> Iterator[None]:
+    """Let errors on a communicator bypass the program's error handlers."""
+    attempts, mine = comm.fabric.attempts, (current.fiber, comm)
+    attempts.append(mine)
+    try:
+        yield
     finally:
-        pairs.remove(mine)
-
-
-def report(self: Communicator, error: errors.Exception) -> bool:
-    """Pass an error to the program's handler, unless `attempt_call` returns it."""
-    return (current.fiber, self.outer or self) not in _attempted_calls() and _report(self, error)
-
-
-def _attempted_calls() -> list[tuple[Any, Communicator]]:
-    """Return fiber and communicator of the running rank's calls of `attempt_call`, one per thread."""
-    found: list[tuple[Any, Communicator]] = of_process("in trial", list)
-    return found
+        attempts.remove(mine)
 
 
 def not_covered(name: str) -> NoReturn:

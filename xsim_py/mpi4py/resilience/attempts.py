@@ -9,23 +9,18 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi4py.bufspec import is_in_place, receiver
+from xsim_py.mpi4py.call_table import COLLECTIVES
 
-from . import alias as layer
-from .alias import Alias, give_up
+from .alias import Alias, give_up, options_of
 
 __all__ = ["NO_ROOT", "ROOTED", "check_root", "undo_in_place", "without_root"]
 
 ROOTED: Final = {
-    "Bcast": "broadcast",
-    "bcast": "broadcast",
-    "Reduce": "reduce",
-    "reduce": "reduce",
-    "Gather": "gather",
-    "gather": "gather",
-    "Scatter": "scatter",
-    "scatter": "scatter",
+    row.name: {"bcast": "broadcast"}.get(row.name.lower(), row.name.lower())
+    for row in COLLECTIVES.values()
+    if row.has_root and not row.has_unequal_blocks
 }
-"""The rooted operations, and the option for the failure of their root."""
+"""The covered operations with a root, and the option for its failure."""
 
 NO_ROOT: Final = object()
 """The result of an operation whose root all agree has failed."""
@@ -44,7 +39,8 @@ def without_root(alias: Alias, operation: str, name: str, args: tuple[Any, ...])
 
     The option ``skip`` leaves all data unchanged.
     """
-    give_up(alias.outer, getattr(layer.settings, ROOTED[operation]), name, f"its root, rank {args[-1]}, has failed")
+    how = getattr(options_of(alias.outer), ROOTED[operation])
+    give_up(alias.outer, how, name, f"its root, rank {args[-1]}, has failed")
     return args[0] if operation == "bcast" else None
 
 
@@ -52,7 +48,7 @@ def undo_in_place(operation: str, args: tuple[Any, ...]) -> Callable[[], object]
     """Return a function that restores an in-place operand after a failed attempt, or None."""
     if operation not in _IN_PLACE:
         return None
-    sendbuf, recvbuf = args[1:3] if operation in ("Gather", "Scan") else args[:2]
+    sendbuf, recvbuf = args[:2]
     if not is_in_place(sendbuf):
         return None
     target = receiver(recvbuf)

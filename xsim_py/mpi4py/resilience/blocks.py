@@ -19,7 +19,7 @@ from xsim_py.mpi4py.bufspec import is_in_place, message, packed, receiver
 from xsim_py.mpi4py.collective_plans import Plan, algorithm_for
 from xsim_py.mpi4py.ftco_replacements import lost_block
 
-from . import alias as layer
+from .alias import options_of
 
 __all__ = ["gather", "gather_objects", "scatter", "scatter_objects"]
 
@@ -50,7 +50,7 @@ def gather(
         data = packed(sendbuf)
     ch = channel(inner, note(name, plans.root_of(inner, root), len(data)))
     algorithm = algorithm_for(ch, "gather", len(data))
-    lost = partial(lost_block, whole, name, missing=layer.settings.missing, option="mpi.resilience.missing")
+    lost = partial(lost_block, whole, name, missing=options_of(whole).missing, option="mpi.resilience.missing")
 
     def body() -> None:
         parts = algorithm(ch, data, root)

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from xsim_py.mpi import management as manage
 from xsim_py.mpi.calls import leave, record
 from xsim_py.mpi.comm import Communicator
-from xsim_py.mpi4py import collective_calls
+from xsim_py.mpi4py.call_table import COLLECTIVES
+from xsim_py.mpi4py.collective_calls import plan_of
 from xsim_py.mpi4py.collective_plans import Plan
+from xsim_py.mpi4py.door import Callee
 from xsim_py.mpi4py.object_context import ObjectContext
 from xsim_py.mpi4py.options import current_options
 from xsim_py.process.ranks import current
-from xsim_py.process.ranks.patches import Patches
 
-from . import alias as layer
 from . import blocks, hierarchy
-from .alias import Alias, alias_of, is_about_failures, not_covered
+from .alias import Alias, alias_of, is_about_failures, not_covered, options_of
 from .attempts import NO_ROOT, ROOTED, check_root, undo_in_place, without_root
 
-__all__ = ["install_collectives", "run_once"]
+__all__ = ["replacement"]
 
 _BLOCKS: Final[dict[str, Callable[..., Plan]]] = {
     "Gather": blocks.gather,
@@ -31,10 +31,32 @@ _BLOCKS: Final[dict[str, Callable[..., Plan]]] = {
 }
 _COVERED: Final = (*ROOTED, "Barrier", "Allreduce", "allreduce", "Scan", "scan")
 _ON_DUPLICATES: Final = ("reduce", "allreduce", "scan")
-_real_run = collective_calls.run
+_ROWS: Final = {form: row for row in COLLECTIVES.values() for form in row.forms}
 
 
-def run_once(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> Any:
+def replacement(method: Callee) -> Callable[..., Any] | None:
+    """Return what replaces a method, and takes it before the arguments; None if it is no collective of the table."""
+    row = COLLECTIVES["Barrier"] if method.name == "barrier" else _ROWS.get(method.name)
+    if row is None:
+        return None
+    if row.name in _COVERED and method.name in (row.name, "barrier"):
+        return partial(_run, row.name, plan_of(row), f"{row.owner}.{row.name}")
+    return partial(_reject, f"{row.owner}.{method.name}")
+
+
+def _reject(name: str, go: Callable[..., Any], self: Any, *args: Any) -> Any:
+    """Raise an error, unless the call concerns only this process."""
+    return go(self, *args) if _comm_of(self, name).context.size == 1 else not_covered(name)
+
+
+def _comm_of(self: Any, name: str) -> Communicator:
+    comm: Communicator = self._comm()
+    if comm.local is not None:
+        not_covered(f"{name} on an intercommunicator")
+    return comm
+
+
+def _run_once(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> Any:
     """Make one attempt of a collective call, like `collective_calls.run` without the layer."""
     fiber: Any = current.fiber
     start_ps = fiber.clock_ps
@@ -49,19 +71,16 @@ def run_once(comm: Communicator, plan: Callable[..., Plan], name: str, *args: An
     return result
 
 
-def run(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> Any:
+def _run(operation: str, plan: Callable[..., Plan], name: str, go: object, self: Any, *args: Any) -> Any:
     """Make a blocking collective call that tolerates failures of members."""
-    operation = name.rpartition(".")[2]
-    if comm.local is not None or operation not in _COVERED:
-        if comm.local is None and comm.context.size == 1:
-            return _real_run(comm, plan, name, *args)
-        not_covered(name if comm.local is None else f"{name} on an intercommunicator")
+    comm = _comm_of(self, name)
     alias = alias_of(comm)
     alias.await_agreement()  # it uses the root of the previous call
     if operation in _ON_DUPLICATES and comm.object_context is None and current_options().fast_reduce:
         _duplicate_below(alias, name)
-    if layer.settings.group is not None and operation in hierarchy.OPERATIONS:
-        result = hierarchy.run(alias, layer.settings.group, plan, name, operation, args)
+    group = options_of(comm).group
+    if group is not None and operation in hierarchy.OPERATIONS:
+        result = hierarchy.run(alias, group, plan, name, operation, args)
     else:
         result = _flat(alias, plan, name, operation, args)
     return without_root(alias, operation, name, args) if result is NO_ROOT else result
@@ -82,10 +101,10 @@ def _flat(alias: Alias, plan: Callable[..., Plan], name: str, operation: str, ar
 
     def act(inner: Communicator) -> Any:
         if option is None:
-            return run_once(inner, plan, name, *args)
+            return _run_once(inner, plan, name, *args)
         check_root(alias.outer, args[-1])
         place = alias.place(args[-1])
-        return NO_ROOT if place is None else run_once(inner, plan, name, *args[:-1], place)
+        return NO_ROOT if place is None else _run_once(inner, plan, name, *args[:-1], place)
 
     return alias.run_collective(act, restore=undo_in_place(operation, args), name=name)
 
@@ -95,17 +114,6 @@ def _inner_plan(alias: Alias, operation: str, plan: Callable[..., Plan], comm: C
     block_plan = _BLOCKS.get(operation)
     if block_plan is None:
         return plan(comm, *args)
-    name, *rest = args if operation.islower() else (args[0], *args[2:])  # without the form of the operation
-    shift = layer.settings.gather_shift if "ather" in operation else layer.settings.scatter_shift
+    options, (name, *rest) = options_of(comm), args
+    shift = options.gather_shift if "ather" in operation else options.scatter_shift
     return block_plan(comm, name, alias.outer, shift, *rest)
-
-
-def _refuse(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> NoReturn:
-    not_covered(name)
-
-
-def install_collectives(patches: Patches) -> None:
-    """Route all collective calls of programs through the layer."""
-    patches.put(collective_calls._NAMES, "run", run)
-    for form in ("start", "persist"):
-        patches.put(collective_calls._NAMES, form, _refuse)

@@ -7,22 +7,19 @@ succeeded.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import management as manage
 from xsim_py.mpi.comm import Communicator, derive_cid, shared_context
 from xsim_py.mpi4py.group import Group
-from xsim_py.mpi4py.info import INFO_NULL, Info
-from xsim_py.mpi4py.management import Management
-from xsim_py.mpi4py.plain_arguments import converting
-from xsim_py.process.ranks.patches import Patches
+from xsim_py.mpi4py.info import Info
+from xsim_py.mpi4py.plain_arguments import integer
 
 from .alias import adopt, alias_of, attempt_call, drop_alias, is_about_failures, not_covered, raise_on
 
-__all__ = ["install_communicators"]
-
-_split_type, _free = Management.Split_type, Management.Free
+__all__ = ["COVERED"]
 
 
 def _check_intra(comm: Communicator, name: str) -> Communicator:
@@ -31,7 +28,7 @@ def _check_intra(comm: Communicator, name: str) -> Communicator:
     return comm
 
 
-def dup(self: Any, info: Info | None = None) -> Any:
+def _dup(go: object, self: Any, info: Info | None = None) -> Any:
     """Make another alias of the same members, including failed ones."""
     comm = _check_intra(self._comm(), "Comm.Dup")
     created = alias_of(comm).run_collective(manage.duplicate)
@@ -40,27 +37,31 @@ def dup(self: Any, info: Info | None = None) -> Any:
     return self._duplicate(adopt(Communicator(context, comm.box, me=comm.me), created), info)
 
 
-def split(self: Any, color: int = 0, key: int = 0) -> Any:
+def _split(go: Callable[..., Any], self: Any, color: int, key: int) -> Any:
     """Split the survivors."""
     comm = _check_intra(self._comm(), "Comm.Split")
+    color = integer(color)
     if color < 0 and color != c.UNDEFINED:
         comm.fail(c.ERR_ARG, f"color {color} is negative")
-    created = alias_of(comm).run_collective(lambda inner: manage.split(inner, color, key))
-    return self._new(created, self._plain_class())
+    return _of_survivors(go, self, comm, color, key)
 
 
-def split_type(self: Any, split_type: int, key: int = 0, info: Info = INFO_NULL) -> Any:
+def _split_type(go: Callable[..., Any], self: Any, *args: Any) -> Any:
     """Split the survivors by the resources that they share."""
-    comm = _check_intra(self._comm(), "Comm.Split_type")
+    return _of_survivors(go, self, _check_intra(self._comm(), "Comm.Split_type"), *args)
+
+
+def _of_survivors(go: Callable[..., Any], self: Any, comm: Communicator, *args: Any) -> Any:
+    """Make the communicator that the method makes from the inner one."""
 
     def act(inner: Communicator) -> Communicator | None:
-        created = _split_type(self._plain_class()._make(inner), split_type, key, info)
+        created = go(self._plain_class()._make(inner), *args)
         return created._comm() if created else None
 
     return self._new(alias_of(comm).run_collective(act), self._plain_class())
 
 
-def create(self: Any, group: Group) -> Any:
+def _create(go: object, self: Any, group: Group) -> Any:
     """Make a communicator of the survivors of a group."""
     comm = _check_intra(self._comm(), "Comm.Create")
     members = self._members(group)
@@ -75,14 +76,14 @@ def create(self: Any, group: Group) -> Any:
     return self._new(alias_of(comm).run_collective(act), self._plain_class())
 
 
-def free(self: Any) -> None:
+def _free(go: Callable[..., None], self: Any) -> None:
     """Free the program's communicator, and drop the inner one."""
-    comm = self._comm()
-    _free(self)
+    comm = self._impl
+    go(self)
     drop_alias(comm)
 
 
-def disconnect(self: Any) -> None:
+def _disconnect(go: object, self: Any) -> None:
     """Wait for the survivors, and free the communicator.
 
     On an intercommunicator to spawned processes nothing is repaired: once a process has failed, the others do not wait.
@@ -95,17 +96,17 @@ def disconnect(self: Any) -> None:
     elif not self._is_predefined():
         alias_of(comm).run_collective(lambda inner: manage.agree(inner, "Comm.Disconnect"))
     self.Free()
+    drop_alias(comm)
 
 
-def install_communicators(patches: Patches) -> None:
-    """Route communicator management of programs through the layer."""
-    for name, function in (
-        ("Dup", dup),
-        ("Split", split),
-        ("Split_type", split_type),
-        ("Create", create),
-        ("Free", free),
-        ("Disconnect", disconnect),
-    ):
-        function.__name__ = name
-        patches.set(Management, name, converting(function))
+COVERED: Final[dict[str, Callable[..., Any]]] = {
+    "Comm.Clone": _dup,
+    "Comm.Dup": _dup,
+    "Comm.Dup_with_info": _dup,
+    "Comm.Split": _split,
+    "Comm.Split_type": _split_type,
+    "Comm.Create": _create,
+    "Comm.Free": _free,
+    "Comm.free": _free,
+    "Comm.Disconnect": _disconnect,
+}

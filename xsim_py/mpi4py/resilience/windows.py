@@ -6,9 +6,9 @@ in the new window, so an epoch is complete among the survivors when its Fence re
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 from xsim_py.mpi import attributes as attrs
 from xsim_py.mpi import errors
@@ -18,28 +18,23 @@ from xsim_py.mpi.rma import create as make
 from xsim_py.mpi.rma import synchronise as order
 from xsim_py.mpi.rma.service import windows_of
 from xsim_py.mpi.rma.window import Window
-from xsim_py.mpi4py import win
-from xsim_py.mpi4py.plain_arguments import converting
-from xsim_py.mpi4py.win import Win
-from xsim_py.process.ranks.patches import Patches
+from xsim_py.mpi4py.comm import Intracomm
+from xsim_py.mpi4py.plain_arguments import integer
+from xsim_py.mpi4py.win import Win, intracomm
 
-from . import alias as layer
-from .alias import Alias, alias_of, attempt_call, give_up, is_failure, raise_on
-from .groups import keep_group
+from .alias import Alias, alias_of, attempt_call, give_up, is_failure, options_of, raise_on
 
-__all__ = ["install_windows"]
-
-_put, _get = Win._put, Win._get
+__all__ = ["COVERED"]
 
 
 class _Operation(NamedTuple):
     """A Put or a Get, which may be begun again."""
 
+    option: str
     function: Callable[..., Any]
     origin: Any
     target_rank: int
     target: Any
-    call: str
 
 
 class AliasedWindow:
@@ -86,18 +81,16 @@ class AliasedWindow:
     def do(self, operation: _Operation) -> None:
         """Begin a Put or a Get, or skip it if its target has failed."""
         place = self.alias.place(operation.target_rank, self.current.comm)
-        option = "put" if operation.function is _put else "get"
-        comm = self.first.comm
-        why = f"its target, rank {operation.target_rank}, has failed"
-        if place is None:
-            give_up(comm, getattr(layer.settings, option), operation.call, why)
-            return
-        face, (function, origin, _, target, call) = Win._make(self.current), operation
-        _, error = attempt_call(self.current.comm, function, face, origin, place, target, call)
+        option, function, origin, _, target = operation
+        comm, error = self.first.comm, None
+        if place is not None:
+            face = Win._make(self.current)
+            _, error = attempt_call(self.current.comm, function, face, origin, place, target)
         if error is not None and not is_failure(error):
             raise_on(comm, error)
-        elif error is not None:
-            give_up(comm, getattr(layer.settings, option), call, why)
+        elif place is None or error is not None:
+            why = f"its target, rank {operation.target_rank}, has failed"
+            give_up(comm, getattr(options_of(comm), option), f"Win.{option.title()}", why)
 
 
 def _aliased_windows() -> dict[Window, AliasedWindow]:
@@ -105,33 +98,28 @@ def _aliased_windows() -> dict[Window, AliasedWindow]:
     return found
 
 
-def _created(cls: Any, name: str, flavor: int, view: Any, unit: int, info: Any, comm: Any, origin: Any) -> Any:
+def _create(go: Callable[..., Any], cls: type[Win], *args: Any) -> Any:
     """Create a window over the survivors."""
-    alias = alias_of(win._intra(comm))
-    created = alias.run_collective(lambda inner: make.create(inner, name, flavor, view, operator.index(unit), origin))
-    assert created is not None
-    _aliased_windows()[created] = AliasedWindow(alias, created, alias.inner)
-    return cls._with_hints(created, info)
+    alias = alias_of(intracomm(args[-1]))
+    created = alias.run_collective(lambda inner: go(cls, *args[:-1], Intracomm._make(inner)))
+    if created is None:
+        return cls()
+    first = created._window()
+    _aliased_windows()[first] = AliasedWindow(alias, first, alias.inner)
+    return created
 
 
-def put(self: Any, origin: Any, target_rank: int, target: Any = None) -> None:
-    """Begin a Put, which is repeated if its epoch fails."""
-    _begin(self, _Operation(_put, origin, target_rank, target, "Win.Put"))
-
-
-def get(self: Any, origin: Any, target_rank: int, target: Any = None) -> None:
-    """Begin a Get, which is repeated if its epoch fails."""
-    _begin(self, _Operation(_get, origin, target_rank, target, "Win.Get"))
-
-
-def _begin(self: Any, operation: _Operation) -> None:
+def _begin(option: str, go: Callable[..., Any], self: Any, origin: Any, target_rank: int, target: Any) -> None:
+    """Begin a Put or a Get, which is repeated if its epoch fails."""
+    operation = _Operation(option, go, origin, integer(target_rank), target)
     aliased = _aliased_windows()[self._window()]
     aliased.do(operation)
     aliased.pending.append(operation)
 
 
-def fence(self: Any, assertion: int = 0) -> None:
+def _fence(go: object, self: Any, assertion: int) -> None:
     """End an epoch and begin the next, among the survivors."""
+    assertion = integer(assertion)
     aliased = _aliased_windows()[self._window()]
     order.check_fence(assertion)
     aliased.run_collective(lambda window: order.fence(window, assertion))
@@ -141,7 +129,7 @@ def fence(self: Any, assertion: int = 0) -> None:
         raise problem
 
 
-def free(self: Any) -> None:
+def _free(go: object, self: Any) -> None:
     """Free the window, when all survivors have called it."""
     first = self._window()
     aliased = _aliased_windows()[first]
@@ -155,10 +143,12 @@ def free(self: Any) -> None:
     self._impl = self._null
 
 
-def install_windows(patches: Patches) -> None:
-    """Route windows of programs through the layer."""
-    patches.set(Win, "_created", classmethod(_created))
-    for name, function in (("Put", put), ("Get", get), ("Fence", fence), ("Free", free)):
-        function.__name__ = name
-        patches.set(Win, name, converting(function))
-    keep_group(patches, Win, lambda self: _aliased_windows()[self._window()].alias)
+COVERED: Final[dict[str, Callable[..., Any]]] = {
+    "Win.Create": _create,
+    "Win.Allocate": _create,
+    "Win.Put": partial(_begin, "put"),
+    "Win.Get": partial(_begin, "get"),
+    "Win.Fence": _fence,
+    "Win.Free": _free,
+    "Win.free": lambda go, self: _free(go, self) if self else None,
+}
