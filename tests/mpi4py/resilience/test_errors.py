@@ -295,3 +295,39 @@ print(comm.allreduce(1))
 """
     out, result = layered(code, ranks=2)
     assert (sorted(out.split()), result.ended) == (["2", "2", *["child"] * (2 - dies), "hello"], "finished")
+
+
+def test_the_handler_of_a_file_sees_no_failure_that_is_repaired(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = """
+file = MPI.File.Open(comm, "file", MPI.MODE_CREATE | MPI.MODE_WRONLY)
+file.Set_errhandler(MPI.File.Create_errhandler(lambda file, code: print("seen")))
+if comm.rank == 1: os.kill(os.getpid(), 9)
+file.Set_size(8); print(file.Get_size())
+"""
+    out, result = layered(code)
+    assert (out, result.ended) == ("8\n" * 3, "finished")
+
+
+def test_a_buffered_send_to_a_dead_process_is_skipped_as_any_other():
+    code = """
+if comm.rank == 1: time.sleep(1e-6); os.kill(os.getpid(), 9)
+MPI.Attach_buffer(bytearray(1 << 21))
+if comm.rank == 0: comm.Bsend(np.zeros(1 << 17), 1)
+MPI.Detach_buffer(); print("went on")
+"""
+    for how, said in {"skip": ["went on"] * 2, "raise": ["went on"]}.items():
+        out, _ = layered(code, ranks=3, options={"send": how})
+        assert [line for line in out.splitlines() if line == "went on"] == said
+
+
+@pytest.mark.parametrize("call", ["Probe", "Mprobe", "Iprobe", "Improbe"])
+def test_who_stops_in_a_probe_says_in_which(call: str):
+    code = f"""
+if comm.rank == 1: os.kill(os.getpid(), 9)
+try:
+    while not comm.{call}(1): pass
+except KeyboardInterrupt as stop: print(stop)
+"""
+    out, result = layered(code, ranks=2, options={"recv": "stop"})
+    assert out.startswith(f"Comm.{call} on MPI_COMM_WORLD: MPI_ERR_PROC_FAILED"), result.report

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from apps.pi import count_hits
 from tests.mpi4py.resilience.layered import DIE, layered
 from xsim_py import simulate
+from xsim_py.mpi4py.call_table import COLLECTIVES
+from xsim_py.mpi4py.resilience.attempts import ROOTED
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
@@ -244,6 +246,48 @@ def test_what_is_not_covered_says_so(call: str, tmp_path, monkeypatch):
     assert "legio-and-non-collective-repair.md" in lines[0]
 
 
-def test_what_concerns_one_process_alone_is_covered_all_the_same():
-    out, result = layered("print(MPI.COMM_SELF.allgather(1), MPI.COMM_SELF.Create_cart([1]).size)")
-    assert (out, result.ended) == ("[1] 1\n" * 4, "finished")
+def test_each_collective_is_covered_or_says_that_it_is_not():
+    others = [form for row in COLLECTIVES.values() if row.owner != "Topocomm" for form in row.forms]
+    covered = {*ROOTED, "barrier", "Barrier", "Allreduce", "allreduce", "Scan", "scan"}
+    code = f"""
+from inspect import Parameter, signature
+for name in {sorted({*others} - covered)}:
+    call = getattr(comm, name)
+    needed = [each for each in signature(call).parameters.values() if each.default is Parameter.empty]
+    try: call(*[None] * len(needed))
+    except NotImplementedError: continue
+    except Exception as error: print(name, repr(error))
+print(comm.allreduce(1))
+"""
+    out, result = layered(code, ranks=2)
+    assert (out, result.ended) == ("2\n2\n", "finished")
+
+
+def test_what_concerns_one_process_alone_is_covered_all_the_same(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = """
+alone = MPI.COMM_SELF
+alone.Ibarrier().Wait()
+file = MPI.File.Open(alone, str(comm.rank), MPI.MODE_CREATE | MPI.MODE_WRONLY)
+file.Write_ordered(b"abc"); file.Write_shared(b"de")
+print(alone.allgather(1), alone.Create_cart([1]).size, file.Get_position_shared())
+"""
+    out, result = layered(code)
+    assert (out, result.ended) == ("[1] 1 5\n" * 4, "finished")
+
+
+@pytest.mark.parametrize("more", [{}, {"check": True}, {"trace": True}], ids=["plain", "checked", "traced"])
+def test_forms_of_covered_calls_are_covered_too(more, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = """
+win = MPI.Win.Allocate(8, comm=comm)
+file = MPI.File.Open(comm, "file", MPI.MODE_CREATE | MPI.MODE_WRONLY)
+if comm.rank == 1: os.kill(os.getpid(), 9)
+twin = comm.Clone(); other = twin.Dup_with_info(MPI.INFO_NULL)
+other.barrier(); win.Fence(); file.Write_at_all(0, b"x")
+print(other.allreduce(1), win.group.size, win.group_rank - comm.rank, file.group.size, file.group_rank - comm.rank)
+twin.free(); other.Disconnect(); win.free(); file.free()
+print(bool(twin), bool(other), bool(win), bool(file))
+"""
+    out, result = layered(code, **more)
+    assert (sorted(out.splitlines()), result.ended) == (["3 4 0 4 0"] * 3 + ["False False False False"] * 3, "finished")

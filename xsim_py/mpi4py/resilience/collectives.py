@@ -35,7 +35,7 @@ _ROWS: Final = {form: row for row in COLLECTIVES.values() for form in row.forms}
 
 
 def replacement(method: Callee) -> Callable[..., Any] | None:
-    """Return what replaces a method, and takes it before the arguments; None if it is no collective of the table."""
+    """Return what replaces a method, and takes it before the arguments; None unless it is a collective of the table."""
     row = COLLECTIVES["Barrier"] if method.name == "barrier" else _ROWS.get(method.name)
     if row is None:
         return None
@@ -83,7 +83,9 @@ def _run(operation: str, plan: Callable[..., Plan], name: str, go: object, self:
         result = hierarchy.run(alias, group, plan, name, operation, args)
     else:
         result = _flat(alias, plan, name, operation, args)
-    return without_root(alias, operation, name, args) if result is NO_ROOT else result
+    if result is NO_ROOT:
+        result = without_root(alias, operation, name, args)
+    return result if operation.islower() else None
 
 
 def _duplicate_below(alias: Alias, name: str) -> None:
