@@ -36,7 +36,6 @@ from xsim_py.mpi.assembly import make_library
 from xsim_py.mpi.batched.instances import MESSAGES
 from xsim_py.mpi.dynamic.launcher import Launcher, Startup
 from xsim_py.mpi.dynamic.variables import NAMES, Variables
-from xsim_py.mpi.failures.guard import FailureGuard
 from xsim_py.mpi.failures.scheduled import prepare
 from xsim_py.mpi.failures.settings import NO_DETECTION, detector_settings
 from xsim_py.mpi.ftco.shapes import ftco_shapes
@@ -489,13 +488,10 @@ class Job:
         self.settings = Settings(
             ranks=self.ranks,
             collectives=from_description(self.spec.mpi.collectives),
-            poll_ps=self.spec.mpi.poll_time_ps,
+            mpi=self.spec.mpi,
             pairs=self.links or self.ranks <= _PAIRS_UP_TO_RANKS,
             machine=self.machine,
             firsts=self.program.firsts,
-            discovers=self.spec.mpi.create_group == "liveness" or self.spec.mpi.resilience is not None,
-            library_version=self.spec.mpi.library_version,
-            resilience=self.spec.mpi.resilience,
             seed=self.seed,
             counts_memory=self.spec.machine.memory_per_node_bytes is not None,
             segments=WeakValueDictionary() if len(numbers) == self.transport.size else None,
@@ -534,7 +530,7 @@ class Job:
             shard, self.network, self.settings, traced=self.traced, observer=self.monitor,
             batches=self.collectives if self._uses_batches() else None, detection=self.detector,
             ulfm=self.spec.mpi.ulfm, shapes=self.shapes, startup=self.startup, start=self.program.start,
-            failures=self.failures, guard=self._guard(), schedule=self.schedule, noise=self.noise,
+            failures=self.failures, schedule=self.schedule, noise=self.noise, guard=tools.guard_of(self.spec.mpi),
         )  # fmt: skip
         if self.machine.oversubscribed:
             from xsim_py.process.ranks.processor import release_failed
@@ -548,14 +544,6 @@ class Job:
         os_calls.attach(shard)
         self.shards.append(shard)
         return shard
-
-    def _guard(self) -> type[FailureGuard]:
-        """Return the class of the guard that calls consult after a failure."""
-        if self.spec.mpi.resilience is None:
-            return FailureGuard
-        from xsim_py.mpi4py.resilience import TolerantGuard  # rarely needed
-
-        return TolerantGuard
 
     def _uses_batches(self) -> bool:
         """Return True if collectives may be computed for all ranks at once; see `mpi.batched`.
@@ -607,7 +595,4 @@ class Job:
             yield install(patches, self.monitor)
         if self.traced:
             yield tools.Spans()
-        if self.spec.mpi.resilience is not None:
-            from xsim_py.mpi4py.resilience import Legio  # rarely needed
-
-            yield Legio()
+        yield from tools.layers(self.spec.mpi)

@@ -63,7 +63,7 @@ def unsuccessful_poll(fiber: Fiber, what: Hashable, shown: Any) -> None:
         polls.asked.clear()
     polls.count += 1
     polls.last = shown
-    cost_ps: int = fabric.settings.poll_ps
+    cost_ps: int = fabric.settings.mpi.poll_time_ps
     if polls.count > _PATIENT_POLLS:
         if what in polls.asked or len(polls.asked) >= _LONGEST_ROUND:
             polls.asked.clear()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from xsim_py.config import ResilienceSpec
+from xsim_py.config import MpiSpec
 
 from .algorithm_selection import Selection
 
@@ -17,20 +17,14 @@ class Settings(NamedTuple):
     """The size of COMM_WORLD."""
     collectives: Selection
     """The algorithm of each collective operation; others are chosen by size. See `algorithm_selection`."""
-    poll_ps: int
-    """The cost of an unsuccessful poll."""
+    mpi: MpiSpec
+    """The part of the machine's description about MPI."""
     pairs: bool
     """Whether messages are counted for each pair of ranks."""
     machine: Any
     """Has ``processor_name(rank)`` and ``node_of[rank]``."""
     firsts: Sequence[int] = (0,)
     """The first rank of each program of the job."""
-    discovers: bool = False
-    """Whether the members of a group discover which of them are alive before they make a communicator."""
-    library_version: str = ""
-    """The reported library version; empty for the real one."""
-    resilience: ResilienceSpec | None = None
-    """The options of the layer that lets programs tolerate failures, if there is one."""
     seed: int = 0
     """The seed of the run's random streams."""
     counts_memory: bool = False
@@ -39,3 +33,8 @@ class Settings(NamedTuple):
     """Memory shared by ranks, by the number of its window, if all shards are in this process; else None."""
     folder: str | None = None
     """A directory private to this run, if its processes are on one host: shared memory is in files there."""
+
+    @property
+    def discovers(self) -> bool:
+        """Whether the members of a group discover which of them are alive before they make a communicator."""
+        return self.mpi.create_group == "liveness" or self.mpi.resilience is not None

@@ -160,7 +160,7 @@ def Get_version() -> tuple[int, int]:
 
 def Get_library_version() -> str:
     fiber = current.fiber
-    version = "" if fiber is None else fiber.rank.shard.fabric.settings.library_version
+    version = "" if fiber is None else fiber.rank.shard.fabric.settings.mpi.library_version
     return version or f"xsim_py {__version__}: a simulated MPI"
 
 

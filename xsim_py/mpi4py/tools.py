@@ -6,10 +6,11 @@ Failures and spans regard outermost calls only.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from xsim_py.mpi import errors
+from xsim_py.mpi.failures.guard import FailureGuard
 from xsim_py.mpi.failures.scheduled import schedule_failure_after
 from xsim_py.mpi.transport.call_sites import line_of
 from xsim_py.process.ranks import meter
@@ -17,11 +18,12 @@ from xsim_py.process.ranks import meter
 from .door import ANY_CALL, COMMUNICATING, BoundCall, Callee, Handlers, Tool, is_mpi_call
 
 if TYPE_CHECKING:
+    from xsim_py.config import MpiSpec
     from xsim_py.failure import CallSite
     from xsim_py.process.ranks.fiber import Fiber
     from xsim_py.trace import Recorder
 
-__all__ = ["FailingCalls", "Metering", "Spans"]
+__all__ = ["FailingCalls", "Metering", "Spans", "guard_of", "layers"]
 
 
 class Metering(Tool):
@@ -194,3 +196,23 @@ def _described(error: BaseException | None) -> str:
     if isinstance(error, errors.Exception):
         error_class = errors.error_string(error.Get_error_class()).partition(":")[0].removeprefix("MPI_")
     return error_class or type(error).__name__
+
+
+# ---------------------------------------------------------------------------------------------------------- layers
+
+
+def layers(spec: MpiSpec) -> Iterator[Tool]:
+    """Yield the layer between programs and the library, if there is one."""
+    if spec.resilience is not None:
+        from .resilience import Legio  # most runs have none, and must start quickly
+
+        yield Legio()
+
+
+def guard_of(spec: MpiSpec) -> type[FailureGuard]:
+    """Return the class of the guard that calls consult after a failure."""
+    if spec.resilience is None:
+        return FailureGuard
+    from .resilience import TolerantGuard
+
+    return TolerantGuard

@@ -152,7 +152,7 @@ class _Stored:
 def _wait_for_others() -> None:
     """Wait until earlier operations of others are done, and for the duration of a poll."""
     fiber = current.running()
-    fiber.clock_ps += fiber.rank.shard.fabric.settings.poll_ps
+    fiber.clock_ps += fiber.rank.shard.fabric.settings.mpi.poll_time_ps
     fiber.sync()
 
 

@@ -84,7 +84,7 @@ def _start(
     if window.comm.fabric.failure_seen:
         window.comm.fabric.guard.admit(window.comm, window.comm.ranks[target])
     if kind in (FETCH, SWAP) and window.arriving[target] >= _MANY:
-        current.running().clock_ps += window.comm.fabric.settings.poll_ps
+        current.running().clock_ps += window.comm.fabric.settings.mpi.poll_time_ps
     window.count_started(target, transfer)
     ticket = window.ticket if transfer is not None else 0
     packet = RmaPacket(kind, window.comm.cid, window.comm.me, ticket, place, data, operation, basic, mode)

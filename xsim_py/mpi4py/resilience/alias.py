@@ -55,7 +55,7 @@ _GUIDE: Final = "docs/guides/legio-and-non-collective-repair.md"
 
 def options_of(comm: Communicator) -> ResilienceSpec:
     """Return the options of ``mpi.resilience``."""
-    found = comm.fabric.settings.resilience
+    found = comm.fabric.settings.mpi.resilience
     assert found is not None
     return found
 
