@@ -36,5 +36,5 @@ class Settings(NamedTuple):
 
     @property
     def discovers(self) -> bool:
-        """Whether the members of a group discover which of them are alive before they make a communicator."""
+        """True if the members of a group discover which of them are alive before they make a communicator."""
         return self.mpi.create_group == "liveness" or self.mpi.resilience is not None

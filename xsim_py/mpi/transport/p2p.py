@@ -255,8 +255,10 @@ def wait(operation: Any) -> None:
     Raises its error, unless the guard tolerates it.
     """
     complete(operation)
-    if operation.error is not None and not operation.comm.fabric.guard.tolerates(operation):
-        raise_error(operation)
+    if operation.error is not None:
+        fabric = operation.comm.fabric
+        if not fabric.failure_seen or not fabric.guard.tolerates(operation):
+            raise_error(operation)
 
 
 def raise_error(operation: Any) -> NoReturn:
