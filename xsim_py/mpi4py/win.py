@@ -36,7 +36,7 @@ from .op import INSTANCES, Op
 from .plain_arguments import plain_text
 from .request import Request, Task
 
-__all__ = ["WIN_NULL", "Win", "intracomm"]
+__all__ = ["WIN_NULL", "Win"]
 
 R = TypeVar("R")
 
@@ -106,7 +106,7 @@ class Win(HasErrorHandler, Attributed):
         cls, size: int, disp_unit: int = 1, info: Info = INFO_NULL, comm: Intracomm = _COMM_SELF
     ) -> Self:
         size = _size(comm, size)
-        window = make.create_shared(intracomm(comm), "Win.Allocate_shared", size, operator.index(disp_unit))
+        window = make.create_shared(_intra(comm), "Win.Allocate_shared", size, operator.index(disp_unit))
         return cls._with_hints(window, info)
 
     @classmethod
@@ -118,7 +118,7 @@ class Win(HasErrorHandler, Attributed):
     def _created(
         cls, name: str, flavor: int, view: memoryview, unit: int, info: Info, comm: Intracomm, origin: object
     ) -> Self:
-        return cls._with_hints(make.create(intracomm(comm), name, flavor, view, operator.index(unit), origin), info)
+        return cls._with_hints(make.create(_intra(comm), name, flavor, view, operator.index(unit), origin), info)
 
     @classmethod
     def _with_hints(cls, window: Window, info: Info) -> Self:
@@ -402,7 +402,7 @@ class Win(HasErrorHandler, Attributed):
         self._do(order.sync)
 
 
-def intracomm(comm: Intracomm) -> Communicator:
+def _intra(comm: Intracomm) -> Communicator:
     if not isinstance(comm, Intracomm):
         kind = type(comm).__name__
         raise TypeError(f"Argument 'comm' has incorrect type (expected mpi4py.MPI.Intracomm, got mpi4py.MPI.{kind})")
@@ -418,7 +418,7 @@ def _reduction(op: Op) -> ReductionOp:
 def _size(comm: Intracomm, size: int) -> int:
     size = operator.index(size)
     if size < 0:
-        intracomm(comm).fail(c.ERR_SIZE, f"a window of {size} bytes")
+        _intra(comm).fail(c.ERR_SIZE, f"a window of {size} bytes")
     return size
 
 

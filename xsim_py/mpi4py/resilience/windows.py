@@ -20,7 +20,7 @@ from xsim_py.mpi.rma.service import windows_of
 from xsim_py.mpi.rma.window import Window
 from xsim_py.mpi4py.comm import Intracomm
 from xsim_py.mpi4py.plain_arguments import integer
-from xsim_py.mpi4py.win import Win, intracomm
+from xsim_py.mpi4py.win import Win
 
 from .alias import Alias, alias_of, attempt_call, give_up, is_failure, options_of, raise_on
 
@@ -100,7 +100,9 @@ def _aliased_windows() -> dict[Window, AliasedWindow]:
 
 def _create(go: Callable[..., Any], cls: type[Win], *args: Any) -> Any:
     """Create a window over the survivors."""
-    alias = alias_of(intracomm(args[-1]))
+    if not isinstance(args[-1], Intracomm):
+        return go(cls, *args)  # which rejects it
+    alias = alias_of(args[-1]._comm())
     created = alias.run_collective(lambda inner: go(cls, *args[:-1], Intracomm._make(inner)))
     if created is None:
         return cls()
