@@ -170,8 +170,9 @@ class CheckTool(Tool):
         elif fiber is not None:
             requests.completed(self.monitor, self.monitor.rank(fiber.rank.number), task, operation, None)
 
-    def handled(self, error: errors.Exception) -> None:
+    def handled(self, error: object) -> None:
         """Record an error passed to an error handler, which ends the job or lets the call return."""
+        assert isinstance(error, errors.Exception)
         call = call_of(current.here())
         if call is not None and call.is_open and call.name != "Call_errhandler":
             _refused(self.monitor, call, error)
