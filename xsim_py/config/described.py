@@ -52,7 +52,7 @@ def read_description(
     *,
     name: str,
     overrides: Mapping[str, Any] | None = None,
-    **more: Any,
+    **more: object,
 ) -> D:
     """Check all of a description, a `what`, and return it.
 

@@ -60,7 +60,7 @@ def read_text(path: Path, *, what: str) -> str:
         raise ConfigError(Problem(place, "", "not YAML: invalid UTF-8")) from None
 
 
-def yaml_text(values: Any) -> str:
+def yaml_text(values: object) -> str:
     """Return plain values as YAML that reads back as the same values."""
     text = str(yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=100))
     if any(sign in text for sign in _ENDS_OF_LINES):

@@ -520,7 +520,7 @@ def options(cls: type[Any]) -> tuple[Key, ...]:
 
 
 def option(
-    kind: Kind, help: str, *, key: str = "", default: Any = None, shown: str = "", required: bool = False
+    kind: Kind, help: str, *, key: str = "", default: object = None, shown: str = "", required: bool = False
 ) -> Any:
     """Return a field of a section for one key of the description; see `Key`.
 

@@ -88,7 +88,7 @@ def make_library(
     return fabric
 
 
-def _shared(machine: Any, network: Any, account: Any) -> SharedLinks:
+def _shared(machine: object, network: object, account: Any) -> SharedLinks:
     """Return the links that messages share, for this kind of contention."""
     if account.fifo:
         from .transport.shared_links import SharedLinks

@@ -94,7 +94,7 @@ def get_attribute(attributes: Attributes | None, kind: str, keyval: int) -> Any:
     return attributes[number][1] if attributes is not None and number in attributes else None
 
 
-def set_attribute(owner: Any, attributes: Attributes, kind: str, keyval: int, value: Any) -> None:
+def set_attribute(owner: object, attributes: Attributes, kind: str, keyval: int, value: Any) -> None:
     """Set an attribute; any previous value is deleted with its callback."""
     found = _find(kind, keyval)
     if found.is_integer:
@@ -104,7 +104,7 @@ def set_attribute(owner: Any, attributes: Attributes, kind: str, keyval: int, va
     attributes[found.number] = (found, value)
 
 
-def delete_attribute(owner: Any, attributes: Attributes | None, kind: str, keyval: int) -> None:
+def delete_attribute(owner: object, attributes: Attributes | None, kind: str, keyval: int) -> None:
     """Delete an attribute, if it exists; its key may have been freed (7.7.2)."""
     number = operator.index(keyval)
     if not attributes or number not in attributes:
@@ -113,7 +113,7 @@ def delete_attribute(owner: Any, attributes: Attributes | None, kind: str, keyva
         _call_delete(owner, *attributes.pop(number))
 
 
-def copy_attributes(owner: Any, attributes: Attributes | None) -> Attributes | None:
+def copy_attributes(owner: object, attributes: Attributes | None) -> Attributes | None:
     """Return the attributes of a duplicate of `owner`."""
     if not attributes:
         return None
@@ -128,7 +128,7 @@ def copy_attributes(owner: Any, attributes: Attributes | None) -> Attributes | N
     return dict(reversed(copied.items()))
 
 
-def delete_all(owner: Any, attributes: Attributes | None) -> None:
+def delete_all(owner: object, attributes: Attributes | None) -> None:
     """Delete every attribute of an object that is about to be freed.
 
     An error of a callback is printed and does not stop it, as in MPICH: an object cannot be partially freed.
@@ -139,7 +139,7 @@ def delete_all(owner: Any, attributes: Attributes | None) -> None:
             _call_delete(owner, keyval, value)
 
 
-def _call_delete(owner: Any, keyval: Keyval, value: Any) -> None:
+def _call_delete(owner: object, keyval: Keyval, value: object) -> None:
     if keyval.delete_fn is not None:
         _call(keyval.delete_fn, owner, keyval.number, value)
 

@@ -313,7 +313,7 @@ def channel(comm: Communicator, note: Note, *, check: bool = True, admitted: boo
     return made
 
 
-def perform(ch: CollectiveChannel, form: Form, algorithm: Callable[..., Any], *args: Any) -> Any:
+def perform(ch: CollectiveChannel, form: Form, algorithm: Callable[..., Any], *args: object) -> Any:
     """Run ``algorithm(ch, *form.plain(args))`` in the running fiber, or vectorised.
 
     See `batched.instances`.

@@ -269,7 +269,7 @@ class Exception(RuntimeError):
         return self.Get_error_string()
 
 
-def _code_of(other: Any) -> Any:
+def _code_of(other: object) -> Any:
     return other._code if isinstance(other, Exception) else other
 
 

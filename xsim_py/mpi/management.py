@@ -241,7 +241,7 @@ def create_from_members(
     return made
 
 
-def create_topology(comm: Communicator, members: int, topology: Any, name: str) -> Communicator | None:
+def create_topology(comm: Communicator, members: int, topology: object, name: str) -> Communicator | None:
     """Return a communicator of the first `members` ranks with a topology; None for the others."""
     child = comm.next_child()
     agree(comm, name)

@@ -261,7 +261,7 @@ _NUMBERS = ("integer", "fortran integer", "real")
 _MAXLOC, _MINLOC = _located(np.greater), _located(np.less)
 
 
-def _null_python(x: Any, y: Any) -> Any:
+def _null_python(x: object, y: object) -> Any:
     raise ValueError("cannot call user-defined operation")
 
 

@@ -47,7 +47,7 @@ class Polls:
         self.last: Any = None  # the last unsuccessful target: an object with ``describe()``, or its factory
 
 
-def unsuccessful_poll(fiber: Fiber, what: Hashable, shown: Any) -> None:
+def unsuccessful_poll(fiber: Fiber, what: Hashable, shown: object) -> None:
     """Charge an unsuccessful poll, after synchronisation with the kernel.
 
     `what` identifies the target of the poll; `shown` represents it in reports.

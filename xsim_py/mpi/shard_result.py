@@ -397,7 +397,7 @@ def _arrived_instead(leaf: Receive | Probe, program: Program) -> str:
     return f"; but here is one from rank {found.source}, tag {tag_of_program(found.tag)}{place and ', '}{place}"
 
 
-def _leaves(reason: Any) -> list[Any]:
+def _leaves(reason: object) -> list[Any]:
     """Return the single operations behind a reason: several requests, or the waits of a progress thread."""
     if isinstance(reason, Background):
         inner = reason.fiber.waiting if reason.fiber is not None else None
@@ -408,7 +408,7 @@ def _leaves(reason: Any) -> list[Any]:
     return [leaf for operation in operations if not operation.done for leaf in _leaves(operation)]
 
 
-def _peers(leaf: Any) -> Sequence[int]:
+def _peers(leaf: object) -> Sequence[int]:
     """Return the world ranks all of which must act to complete an operation."""
     if isinstance(leaf, WindowWait):
         return leaf.awaited
@@ -419,7 +419,7 @@ def _peers(leaf: Any) -> Sequence[int]:
     return leaf.awaited if isinstance(leaf, RepairCall) else ()
 
 
-def _senders(leaf: Any) -> list[int]:
+def _senders(leaf: object) -> list[int]:
     """Return the world ranks one of which must act to complete an operation."""
     if isinstance(leaf, Receive | Probe) and leaf.source == ANY_SOURCE:
         return [number for number in leaf.comm.remote if number != leaf.comm.box.rank.number]

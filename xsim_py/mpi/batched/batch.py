@@ -86,7 +86,7 @@ class Batch:
         """Return True: such a call is fully known in advance."""
         return True
 
-    def resolved(self, contributions: Sequence[bytes], fold: Any) -> Batch | None:
+    def resolved(self, contributions: Sequence[bytes], fold: object) -> Batch | None:
         """Return this call."""
         return self
 
@@ -94,7 +94,7 @@ class Batch:
         """Return the times of all events, from the entry times of the ranks."""
         return Times(self.schedule, self.costs, clock_ps, nic_free_ps, keys)
 
-    def values(self, contributions: Sequence[bytes], fold: Any) -> tuple[Any, Sequence[Any]]:
+    def values(self, contributions: Sequence[bytes], fold: object) -> tuple[Any, Sequence[Any]]:
         """Return all bytes of the call, for the other methods, and the result of each rank."""
         memory = self.schedule.memory(contributions, fold)
         return memory, self.schedule.results(memory)
@@ -109,7 +109,7 @@ class Batch:
         )
         return int((used - sent + received)[self.local].sum())
 
-    def hashes(self, times: Times, tag: int, memory: Any) -> int:
+    def hashes(self, times: Times, tag: int, memory: object) -> int:
         """Return the contribution of all arrivals to the digest; see `Fabric._deliver`.
 
         The data that follow a request are a separate arrival.

@@ -68,7 +68,7 @@ class MessageCosts:
         """Return True if messages between two ranks always arrive in order."""
         return self._fabric.in_order or not _overtaking(stages, costs)
 
-    def _between(self, shape: Any, stages: list[Stage]) -> tuple[list[Any], list[Any]]:
+    def _between(self, shape: object, stages: list[Stage]) -> tuple[list[Any], list[Any]]:
         """Return the links of messages, and for each stage the index of each message's link (0: all equal)."""
         found = self._links.get(shape) if shape is not None else None
         if found is None:

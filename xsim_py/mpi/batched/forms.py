@@ -16,11 +16,11 @@ class Form:
         """Return the arguments that must be equal on all ranks."""
         return 0
 
-    def contribution(self, args: Any) -> bytes:
+    def contribution(self, args: object) -> bytes:
         """Return the contribution of a rank."""
         return b""
 
-    def key_and_contribution(self, args: Any) -> tuple[Any, bytes]:
+    def key_and_contribution(self, args: object) -> tuple[Any, bytes]:
         """Return key and contribution."""
         return self.key(args), self.contribution(args)
 
@@ -28,7 +28,7 @@ class Form:
         """Return the arguments for an algorithm that works on bytes."""
         return args
 
-    def fold(self, args: Any) -> Any:
+    def fold(self, args: object) -> Any:
         """Return the reduction operation, if there is one."""
         return None
 

@@ -240,7 +240,7 @@ class Gather(Rounds):
         first = self._first(turn)
         return self._before[first + blocks] - self._before[first]
 
-    def memory(self, contributions: Sequence[bytes], fold: Any) -> tuple[tuple[bytes, ...], list[Any]]:
+    def memory(self, contributions: Sequence[bytes], fold: object) -> tuple[tuple[bytes, ...], list[Any]]:
         return tuple(contributions), []
 
     def checks(self, memory: tuple[tuple[bytes, ...], list[Any]], turn: int) -> Any:
@@ -359,7 +359,7 @@ class Exchange(Rounds):
         sizes = self._table.reshape(-1)
         return (np.cumsum(sizes) - sizes).reshape(self._table.shape)
 
-    def memory(self, contributions: Sequence[bytes], fold: Any) -> tuple[Any, list[Any]]:
+    def memory(self, contributions: Sequence[bytes], fold: object) -> tuple[Any, list[Any]]:
         """Return all blocks, and a cache of their checksums.
 
         If blocks differ in size, contributions begin with the data of the table.

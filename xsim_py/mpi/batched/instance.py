@@ -105,7 +105,7 @@ class CollectiveInstance:
         self.missing = self.inside = self.comm.context.size if members is None else len(members.here)
         self.absent = 0 if members is None else len(members.elsewhere)
 
-    def open(self, signature: Any, pending: Pending, fold: Any) -> None:
+    def open(self, signature: object, pending: Pending, fold: object) -> None:
         """Prepare for waiting ranks, on entry of the first of them."""
         size = self.comm.context.size
         self.signature = signature

@@ -155,7 +155,7 @@ class CollectiveInstances(Rollback):
         call: CollectiveInstance,
         ch: CollectiveChannel,
         form: Form,
-        signature: Any,
+        signature: object,
         args: tuple[Any, ...],
         contribution: bytes,
     ) -> None:

@@ -71,7 +71,7 @@ class VariedExchange(_Pending):
         sizes[:, me] = 1
         return bool(not self._skips or sizes.all()) and self._fits(self._kind, int(sizes.max()), me)
 
-    def resolved(self, contributions: Sequence[bytes], fold: Any) -> Batch | None:
+    def resolved(self, contributions: Sequence[bytes], fold: object) -> Batch | None:
         """Return the call; None if ranks expect other sizes than they get, or it is not eager."""
         size = self._size
         headers = b"".join([memoryview(contribution)[: 2 * _HEAD_BYTES * size] for contribution in contributions])
@@ -101,7 +101,7 @@ class _InTurn(CollectiveSchedule):
         yield from self._first.stages()
         yield from self._second.stages()
 
-    def memory(self, contributions: Sequence[bytes], fold: Any) -> Any:
+    def memory(self, contributions: Sequence[bytes], fold: object) -> Any:
         return self._second.memory(contributions, fold)
 
     @cached_property
@@ -129,7 +129,7 @@ class _Pickles(_Pending):
     def _both(
         self,
         second: CollectiveSchedule,
-        algorithm: Any,
+        algorithm: object,
         heads: Sequence[bytes],
         results: Callable[[Any], Sequence[Any]],
     ) -> Batch | None:
@@ -147,7 +147,7 @@ class _Pickles(_Pending):
 class PickleGather(_Pickles):
     """An allgather of objects."""
 
-    def resolved(self, contributions: Sequence[bytes], fold: Any) -> Batch | None:
+    def resolved(self, contributions: Sequence[bytes], fold: object) -> Batch | None:
         """Return the call; None if there is no schedule for it."""
         size, sizes = self._size, list(map(len, contributions))
         algorithm: Any = pick(self._comm, "allgatherv", sum(sizes) // size)
@@ -174,7 +174,7 @@ class PickleExchange(_Pickles):
         kind = self._kind()
         return kind is not None and self._fits(kind, int(np.frombuffer(contribution, np.int64, self._size).max()), me)
 
-    def resolved(self, contributions: Sequence[bytes], fold: Any) -> Batch | None:
+    def resolved(self, contributions: Sequence[bytes], fold: object) -> Batch | None:
         """Return the call; None if it is not eager."""
         kind, size = self._kind(), self._size
         heads = [contribution[: _HEAD_BYTES * size] for contribution in contributions]
@@ -188,7 +188,7 @@ class PickleExchange(_Pickles):
 class _Gathered(Listed):
     """The pickle of each rank, and all of them."""
 
-    def memory(self, contributions: Sequence[bytes], fold: Any) -> Sequence[bytes]:
+    def memory(self, contributions: Sequence[bytes], fold: object) -> Sequence[bytes]:
         return tuple(contributions)  # the list is emptied when the call has been computed
 
     def numbered(self, memory: Sequence[bytes], number: int) -> bytes:
@@ -221,13 +221,13 @@ class ObjectFold(Protocol):
     def name(self) -> str:
         """The name of the operation."""
 
-    def kind(self, obj: Any, ranks: int) -> Any:
+    def kind(self, obj: object, ranks: int) -> Any:
         """Return the kind of object, equal on all `ranks`.
 
         Return None if it must be simulated individually.
         """
 
-    def packed(self, obj: Any) -> bytes:
+    def packed(self, obj: object) -> bytes:
         """Return the pickle of an object."""
 
     def up(self, pickles: Sequence[bytes]) -> list[bytes]:
@@ -259,7 +259,7 @@ class _Announced(Listed):
         super().__init__(plan, np.array([_HEAD_BYTES] * len(pickles) + list(map(len, pickles))), shape)
         self._pickles = pickles
 
-    def memory(self, contributions: Sequence[bytes], fold: Any) -> list[bytes]:
+    def memory(self, contributions: Sequence[bytes], fold: object) -> list[bytes]:
         return self._pickles
 
     def results(self, memory: list[bytes]) -> list[Any]:

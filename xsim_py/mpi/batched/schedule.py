@@ -183,7 +183,7 @@ class CollectiveSchedule:
         """Yield the stages."""
         raise NotImplementedError
 
-    def memory(self, contributions: Sequence[bytes], fold: Any) -> Any:
+    def memory(self, contributions: Sequence[bytes], fold: object) -> Any:
         """Return the data for the methods below, from the contributions.
 
         `fold` is the reduction operation.

@@ -40,7 +40,7 @@ def bind(
     args: tuple[Any, ...],
     *,
     always: bool,  # whether to compute it even if that is slower
-    local: Any,  # which of the ranks are in this shard, as booleans; None: all
+    local: object,  # which of the ranks are in this shard, as booleans; None: all
 ) -> Pending | None:
     """Return how to compute a call for all ranks; None if that is impossible or does not pay."""
     if form.varies:
@@ -62,7 +62,7 @@ def bind(
     return None if listed is None or listed.total_bytes > _MOST_BYTES else _batch(ch, listed, local)
 
 
-def _batch(ch: CollectiveChannel, schedule: CollectiveSchedule, local: Any) -> Batch | None:
+def _batch(ch: CollectiveChannel, schedule: CollectiveSchedule, local: object) -> Batch | None:
     ranks = ch.comm.ranks
     costs = MessageCosts(ch.comm.fabric, ranks).costs(schedule)
     return None if costs is None else Batch(schedule, costs, ranks, ch.check, local)

@@ -86,7 +86,7 @@ class OtherShards:
         """Return True if all other shards known to have begun a call have the same note."""
         return all(note == call.note for note, _ in call.announcements)
 
-    def opens(self, call: CollectiveInstance, signature: Any) -> bool:
+    def opens(self, call: CollectiveInstance, signature: object) -> bool:
         """Return True if that rank can wait: other shards know of it, and none is known to differ."""
         token = _token(signature)
         if call.announced is None or any(other != token for _, other in call.announcements):
@@ -124,7 +124,7 @@ class OtherShards:
             if number != self._shard.number:
                 self._shard.tell(number, "retires", None)
 
-    def _tell(self, call: CollectiveInstance, what: str, argument: Any) -> None:
+    def _tell(self, call: CollectiveInstance, what: str, argument: object) -> None:
         assert call.members is not None
         for number in call.members.elsewhere:
             self._shard.tell(number, what, argument)
@@ -132,7 +132,7 @@ class OtherShards:
     # ------------------------------------------------------------------------------------- between two windows
 
     def _known(
-        self, where: tuple[int, int], store: dict[tuple[int, int], list[Any]], fact: Any
+        self, where: tuple[int, int], store: dict[tuple[int, int], list[Any]], fact: object
     ) -> CollectiveInstance | None:
         """Return the call of that number, if it waits to be computed here.
 
@@ -186,5 +186,5 @@ def _names(algorithm: Any) -> Any:
     return (algorithm.__module__, algorithm.__qualname__) if callable(algorithm) else repr(algorithm)
 
 
-def _operation(ufunc: Any) -> str:
+def _operation(ufunc: object) -> str:
     return next(name for name, operation in PREDEFINED.items() if ufunc in operation.ufuncs.values())

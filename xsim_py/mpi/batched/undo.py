@@ -74,7 +74,7 @@ class Rollback:
         self.undo([*self.waiting.values(), *self.exiting])
         self._drop_resent()
 
-    def defer_for_all(self, handler: Callable[[Any], object], argument: Any) -> bool:
+    def defer_for_all(self, handler: Callable[[Any], object], argument: object) -> bool:
         """Undo all calls, so that no rank waits in one; for an event handler.
 
         If True, the handler must return at once, and ``handler(argument)`` is called instead when all ranks have
@@ -94,7 +94,7 @@ class Rollback:
         self.fabric.kernel.events -= 1
         return True
 
-    def defer_for(self, rank: Rank, handler: Callable[[Any], object], argument: Any) -> bool:
+    def defer_for(self, rank: Rank, handler: Callable[[Any], object], argument: object) -> bool:
         """Undo all calls for library work on one rank, if that rank waits in one."""
         call = rank.fiber.waiting
         return type(call) is CollectiveInstance and not call.undone and self.defer_for_all(handler, argument)
@@ -148,7 +148,7 @@ class Rollback:
         if self.fabric.kernel.key >= 0:  # otherwise no event has happened yet
             self.fabric.kernel.halt()
 
-    def _requeue(self, handler: Callable[[Any], object], argument: Any) -> None:
+    def _requeue(self, handler: Callable[[Any], object], argument: object) -> None:
         """Leave the window, and continue this event when all ranks have reached this point again."""
         kernel = self.fabric.kernel
         kernel.post(kernel.now_ps, kernel.key, handler, argument)

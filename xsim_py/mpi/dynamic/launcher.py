@@ -153,7 +153,7 @@ class Launcher(LibraryPart):
             "gone": self._process_ended,
         }
 
-    def ask(self, what: str, argument: Any, awaited: str) -> Any:
+    def ask(self, what: str, argument: object, awaited: str) -> Any:
         """Query the launcher from the running fiber and return the answer.
 
         The deadlock report shows `awaited`.
@@ -176,7 +176,7 @@ class Launcher(LibraryPart):
         query = LauncherQuery(*query)
         self.services[query.what](query)
 
-    def answer(self, query: LauncherQuery, answer: Any, when_ps: int | None = None) -> None:
+    def answer(self, query: LauncherQuery, answer: object, when_ps: int | None = None) -> None:
         """Answer a query, now or at a later time; the answer must be picklable."""
         when_ps = (self.shard.kernel.now_ps if when_ps is None else when_ps) + self.startup.notice_ps
         self.shard.post_to(query.rank, when_ps, query.key, "told", (query.key, answer))

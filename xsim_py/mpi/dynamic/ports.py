@@ -121,5 +121,5 @@ def lookup_name(box: Mailbox, name: str) -> str:
     return errors.fail(c.ERR_NAME, f"{name!r} is not published") if port is None else str(port)
 
 
-def _ask(box: Mailbox, what: str, argument: Any, name: str) -> Any:
+def _ask(box: Mailbox, what: str, argument: object, name: str) -> Any:
     return box.fabric.part(Launcher).ask(what, argument, f"{name}: the launcher")

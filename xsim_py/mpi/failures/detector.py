@@ -9,7 +9,7 @@ their own timeouts and messages (`ftco.driver`), and the failures they detect ar
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from xsim_py.mpi.transport.protocols import LibraryPart
 
@@ -76,10 +76,10 @@ class Detector(LibraryPart):
     def announced(self, rank: Rank, death: Death) -> None:
         """Handle a failure reported to this shard, for one of its ranks, which is not notified."""
 
-    def watch(self, operation: Any) -> None:
+    def watch(self, operation: object) -> None:
         """Watch an operation that begins to wait after processes have failed."""
 
-    def expect(self, rank: Rank, number: int, waiting: Any, since_ps: int) -> None:
+    def expect(self, rank: Rank, number: int, waiting: object, since_ps: int) -> None:
         """Watch an agreement, which waits since then for rank `number`, failed or not."""
 
     def polled(self, fiber: Fiber, since_ps: int, depends_on: Callable[[int], bool]) -> None:

@@ -65,7 +65,7 @@ class Knowledge:
         self.spread.add(number)
         return True
 
-    def keep(self, table: str, key: Any, value: Any) -> None:
+    def keep(self, table: str, key: object, value: object) -> None:
         """Put an entry into `sessions`, `early` or `done`."""
         entries = getattr(self, table)
         if entries is _EMPTY:
@@ -73,7 +73,7 @@ class Knowledge:
         else:
             entries[key] = value
 
-    def drop(self, table: str, key: Any) -> Any:
+    def drop(self, table: str, key: object) -> Any:
         """Remove and return an entry of one of these tables, or None if it is absent."""
         entries = getattr(self, table)
         found = entries.pop(key, None) if entries else None

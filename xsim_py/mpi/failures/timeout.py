@@ -56,7 +56,7 @@ class TimeoutDetector(Detector):
             if number not in known and operation.depends_on(number):
                 self.expect(box.rank, number, operation, operation.post_ps)
 
-    def expect(self, rank: Rank, number: int, waiting: Any, since_ps: int) -> None:
+    def expect(self, rank: Rank, number: int, waiting: object, since_ps: int) -> None:
         """Notify the rank of a failure when an operation or agreement has waited for the timeout."""
         death = self.deaths.dead.get(number)
         if death is None:

@@ -153,7 +153,7 @@ class Ftco(LibraryPart):
     def _members(self, cid: int, ranks: Any) -> Context:
         return shared_context(self.fabric, cid, range(self.fabric.settings.ranks) if cid == WORLD_CID else ranks)
 
-    def _open(self, rank: Rank, key: Key, members: Context, operation: str, root: int, note: Any) -> FtcoSession:
+    def _open(self, rank: Rank, key: Key, members: Context, operation: str, root: int, note: object) -> FtcoSession:
         state = knowledge_of(rank.mpi)
         session = FtcoSession(self, rank, key, members, operation, root, note)
         state.keep("sessions", key, session)
@@ -161,7 +161,7 @@ class Ftco(LibraryPart):
 
     # ----------------------------------------------------------------------------------- called by algorithms
 
-    def run(self, ch: Any, operation: str, root: int, contribute: Callable[[int], Any], combine: Any) -> TreeResult:
+    def run(self, ch: Any, operation: str, root: int, contribute: Callable[[int], Any], combine: object) -> TreeResult:
         """Run an operation in the running fiber, and wait for its end.
 
         The operation belongs to the collective of `ch`, a `CollectiveChannel`, and to its communicator. The `root` is
@@ -336,7 +336,7 @@ class FtcoSession:
         announce(self.rank, self.rank.shard.kernel.now_ps, 3, message, mismatch=True)
         return False
 
-    def mismatch(self, mine: Any, who: str, theirs: Any = None) -> str:
+    def mismatch(self, mine: object, who: str, theirs: object = None) -> str:
         """Return the message of the abort of a job whose ranks are in different collectives."""
         named = self.members.replaces or self.members
         where = "MPI_COMM_WORLD" if named.cid == WORLD_CID else f"a communicator of {named.size} ranks"

@@ -258,7 +258,7 @@ class TreeNode:
         """Return True if some task has work: most nodes have nothing to do most of the time."""
         return bool(self.queue_length) or self.wake(now) == now
 
-    def _send(self, kind: int, dest: int, value: Any, now: int) -> SendAction:
+    def _send(self, kind: int, dest: int, value: object, now: int) -> SendAction:
         contact = self.contact(dest)
         contact.ack_owed = False
         if kind != ACK:

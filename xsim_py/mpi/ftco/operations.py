@@ -105,7 +105,7 @@ def _gathered(ch: Any, operation: str, root: int, data: bytes, sizes: Any, fill:
     return blocks
 
 
-def _from_root(ch: Any, data: Any, root: int) -> Any:
+def _from_root(ch: Any, data: object, root: int) -> Any:
     """Broadcast the root's data; return None if no surviving rank has received it."""
     result = _run(ch, BCAST, root, lambda low: data, None)
     if result.payload is None:
@@ -113,7 +113,7 @@ def _from_root(ch: Any, data: Any, root: int) -> Any:
     return result.payload
 
 
-def barrier(ch: Any) -> None:
+def barrier(ch: object) -> None:
     """Wait for all surviving ranks."""
     _run(ch, ALLREDUCE, 0, lambda low: Folded(low, b""), folding(_nothing))
 
@@ -144,12 +144,12 @@ def scatter(ch: Any, parts: Sequence[bytes] | None, root: int, *, fill: Fill | N
     return block
 
 
-def reduce(ch: Any, data: bytes, fold: Fold, root: int, *, fill: Fill | None = None) -> bytes | None:
+def reduce(ch: object, data: bytes, fold: Fold, root: int, *, fill: Fill | None = None) -> bytes | None:
     """Return the fold over all ranks, on the root."""
     return _combined(ch, REDUCE, root, data, fold, fill)
 
 
-def allreduce(ch: Any, data: bytes, fold: Fold, *, fill: Fill | None = None) -> bytes:
+def allreduce(ch: object, data: bytes, fold: Fold, *, fill: Fill | None = None) -> bytes:
     """Return the fold over all ranks."""
     result = _combined(ch, ALLREDUCE, 0, data, fold, fill)
     assert result is not None
@@ -163,12 +163,12 @@ def reduce_scatter(ch: Any, parts: Sequence[bytes], fold: Fold, *, fill: Fill | 
     return result[start : start + len(parts[ch.rank])]
 
 
-def gather(ch: Any, data: bytes, root: int, *, fill: Fill | None = None) -> list[Any] | None:
+def gather(ch: object, data: bytes, root: int, *, fill: Fill | None = None) -> list[Any] | None:
     """Return the blocks of all ranks, on the root."""
     return _gathered(ch, REDUCE, root, data, None, fill)
 
 
-def allgather(ch: Any, data: bytes, sizes: Sequence[int] | None, *, fill: Fill | None = None) -> list[Any]:
+def allgather(ch: object, data: bytes, sizes: Sequence[int] | None, *, fill: Fill | None = None) -> list[Any]:
     """Return the blocks of all ranks."""
     result = _gathered(ch, ALLREDUCE, 0, data, sizes, fill)
     assert result is not None

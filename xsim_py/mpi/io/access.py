@@ -105,7 +105,7 @@ def _read(file: OpenFile, view: View, start: int, size: int, chs: list[Collectiv
 # ----------------------------------------------------------------------------------------------- split collectives
 
 
-def begin_split(file: OpenFile, call: FileCall, offset: int, elements: Any) -> None:
+def begin_split(file: OpenFile, call: FileCall, offset: int, elements: object) -> None:
     """Begin a split collective call, which continues by itself.
 
     A file has at most one of them at a time.

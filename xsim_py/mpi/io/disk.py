@@ -117,7 +117,7 @@ class _Stored:
         self._server = storage.server_of(fiber.rank)
         self._number, _ = virtual_files.request("open", fiber.rank.number, place, flags, name=self._name)
 
-    def _ask(self, kind: str, *arguments: Any) -> Any:
+    def _ask(self, kind: str, *arguments: object) -> Any:
         try:
             return virtual_files.request(kind, *arguments, name=self._name, server=self._server)
         except OSError as error:

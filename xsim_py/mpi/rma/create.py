@@ -27,7 +27,7 @@ _SIZE_AND_UNIT = struct.Struct("<qq")
 _MEMORY = "/dev/shm"
 
 
-def create(comm: Communicator, name: str, flavor: int, memory: memoryview, unit: int, origin: Any = None) -> Window:
+def create(comm: Communicator, name: str, flavor: int, memory: memoryview, unit: int, origin: object = None) -> Window:
     """Create a window: MPI_Win_create, MPI_Win_allocate and MPI_Win_create_dynamic.
 
     `memory` has writable bytes, and `unit` is the displacement unit, in bytes. `origin` is an object to keep alive as
@@ -38,7 +38,7 @@ def create(comm: Communicator, name: str, flavor: int, memory: memoryview, unit:
     return window
 
 
-def _register(comm: Communicator, flavor: int, memory: memoryview, unit: int, origin: Any) -> Window:
+def _register(comm: Communicator, flavor: int, memory: memoryview, unit: int, origin: object) -> Window:
     """Create this rank's side of a new window.
 
     Operations may arrive before all ranks have created theirs.

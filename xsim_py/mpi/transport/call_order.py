@@ -87,7 +87,7 @@ class CallOrder:
         if not first.missing:
             self.all_begun(where, comm)
 
-    def record_first(self, where: tuple[int, int], comm: Any, note: Any) -> Opened:
+    def record_first(self, where: tuple[int, int], comm: Any, note: object) -> Opened:
         """Record the note of the first rank of this shard to begin a call."""
         context = comm.context
         if not context.here:
@@ -103,7 +103,7 @@ class CallOrder:
         if first is not None and comm.context.here < comm.context.size:
             self._last.append((where, first))
 
-    def record_mismatch(self, where: tuple[int, int], first: Opened, note: Any, rank: int) -> None:
+    def record_mismatch(self, where: tuple[int, int], first: Opened, note: object, rank: int) -> None:
         """Record that a rank has begun a different call."""
         if where in self._differing or len(self._differing) < _MOST_KEPT:
             _, others = self._differing.setdefault(where, (first, {}))

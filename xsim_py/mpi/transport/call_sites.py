@@ -100,7 +100,7 @@ def portable(message: Any) -> Any:
     return note
 
 
-def sent_at(message: Any, start: str | None = None) -> str:
+def sent_at(message: object, start: str | None = None) -> str:
     """Return ``sent at file:line`` for a message with a known location.
 
     File names are relative to `start`. Without `start` files have no directory: a program may print this, and the text

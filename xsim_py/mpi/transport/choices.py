@@ -170,7 +170,7 @@ class Causes:
         if takes:
             self.pending.setdefault(choice.rank, []).append(choice)
 
-    def record_send(self, message: Message, rank: Any, *, of_program: bool) -> None:
+    def record_send(self, message: Message, rank: object, *, of_program: bool) -> None:
         """Record the send of a message."""
         sent = self.known[message] = Sent(message, self.past(current.fiber, rank))
         self.messages += 1
@@ -214,7 +214,7 @@ class Causes:
         fiber = getattr(what, "fiber", None)
         return 0 if fiber is None else self.past(fiber)
 
-    def observe(self, what: Any) -> None:
+    def observe(self, what: object) -> None:
         """Record that the running fiber has observed a message or a completed operation."""
         fiber: Any = current.fiber
         self.add(fiber, self.past_of(what))

@@ -93,7 +93,7 @@ class Carrier:
         """Return the handlers of events that other shards may send, by name."""
         return handlers
 
-    def defers(self, rank: Rank, handler: Callable[[Any], object], argument: Any) -> bool:
+    def defers(self, rank: Rank, handler: Callable[[Any], object], argument: object) -> bool:
         """Return True if it calls ``handler(argument)`` later, or never."""
         return False
 
@@ -283,7 +283,7 @@ class Fabric(HotFabric):
         rank.key += 1
         self.kernel.post(send.time_ps, rank.key, Operation.complete, send)
 
-    def send_control(self, rank: Rank, to: int, tag: int, what: Any, size_bytes: int, at_ps: int) -> int:
+    def send_control(self, rank: Rank, to: int, tag: int, what: object, size_bytes: int, at_ps: int) -> int:
         """Send a control message to the MPI library of rank `to`; return when the CPU is free again.
 
         It takes the CPU some time, and a rank that fails meanwhile has not sent it.
@@ -375,17 +375,17 @@ class Fabric(HotFabric):
         else:
             self.matched(rank, operation, message, max(arrival, operation.post_ps))
 
-    def waited(self, what: Any, start_ps: int, end_ps: int) -> None:
+    def waited(self, what: object, start_ps: int, end_ps: int) -> None:
         """Record that the running fiber has waited, in a traced run."""
 
-    def entered(self, comm: Any, number: int, note: Any) -> None:
+    def entered(self, comm: object, number: int, note: object) -> None:
         """Record that the running fiber enters a collective, in a traced run."""
 
     def choices(self) -> list[MadeChoice]:
         """Return the nondeterministic choices of the ranks; empty without a schedule."""
         return []
 
-    def defer_for(self, rank: Rank, handler: Callable[[Any], object], argument: Any) -> bool:
+    def defer_for(self, rank: Rank, handler: Callable[[Any], object], argument: object) -> bool:
         """Return True if library work on a rank is deferred, until no call of it waits.
 
         See `Deferral`. An event handler asks before it changes a rank's NIC, keys or operations.

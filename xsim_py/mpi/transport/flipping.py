@@ -7,7 +7,7 @@ control messages of the library, the envelope of a rendezvous, or one-sided data
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from xsim_py.process.ranks.exposed import flip_exposed
 from xsim_py.process.ranks.fiber import continue_after_stop, stop_at
@@ -70,7 +70,7 @@ class BitFlips(FaultCarrier):
                 array, bit, size_bytes = found
                 self._note(flip, flip.at_ps, bit, size_bytes, None, array)
 
-    def _note(self, flip: Flip, time_ps: int, bit: int, *cells: Any) -> None:
+    def _note(self, flip: Flip, time_ps: int, bit: int, *cells: object) -> None:
         self.note(flip, time_ps, bit, *cells, str(flip))
         fabric = self.fabric
         fabric.digest += hash((time_ps, flip.rank, bit))

@@ -67,7 +67,7 @@ class Hangs(FaultCarrier):
                 self.fabric.trace.mark(rank.number, what.at_ps, "hangs", f"injected: {what}")
         self.note(what, what.at_ps, until_ps, dead)
 
-    def _defer(self, number: int, handler: Callable[[Any], object], argument: Any) -> bool:
+    def _defer(self, number: int, handler: Callable[[Any], object], argument: object) -> bool:
         """Return True if a rank hangs; then ``handler(argument)`` is called when it resumes."""
         until_ps = self._until_ps.get(number, 0)
         kernel = self.fabric.kernel
@@ -106,7 +106,7 @@ class Hangs(FaultCarrier):
 
         return handle
 
-    def defers(self, rank: Rank, handler: Callable[[Any], object], argument: Any) -> bool:
+    def defers(self, rank: Rank, handler: Callable[[Any], object], argument: object) -> bool:
         """Return True if library work on a rank is deferred, or lost with a rank that never resumes."""
         if rank.number in self._given_up and handler != self.fabric.take_control:  # messages to a failed rank bounce
             return True

@@ -24,7 +24,7 @@ class _NoTable(dict[Any, Any]):
 
     __slots__ = ()
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: object, value: object) -> None:
         raise TypeError("this table belongs to all mailboxes: replace it by a separate one first")
 
 
@@ -375,14 +375,14 @@ class ClosedMailbox(Mailbox):
         """Drop a message."""
 
 
-def entries_of(entry: Any) -> Any:
+def entries_of(entry: object) -> Any:
     """Return the entries under one key: none, one, or a deque."""
     if entry is None:
         return ()
     return entry if type(entry) is deque else (entry,)
 
 
-def _append(table: dict[tuple[int, int], Any], key: tuple[int, int], entry: Any) -> None:
+def _append(table: dict[tuple[int, int], Any], key: tuple[int, int], entry: object) -> None:
     there = table.get(key)
     if there is None:
         table[key] = entry
@@ -392,7 +392,7 @@ def _append(table: dict[tuple[int, int], Any], key: tuple[int, int], entry: Any)
         table[key] = deque((there, entry))
 
 
-def _remove(table: dict[tuple[int, int], Any], key: tuple[int, int], entry: Any) -> None:
+def _remove(table: dict[tuple[int, int], Any], key: tuple[int, int], entry: object) -> None:
     there = table[key]
     if type(there) is not deque:
         del table[key]

@@ -23,7 +23,7 @@ EAGER, SYNCHRONOUS, RENDEZVOUS, CONTROL = 0, 1, 2, 3
 """The kinds of messages. Control messages are sent from MPI library to MPI library: no program receives them."""
 
 
-def needs_all(note: Any) -> bool:
+def needs_all(note: object) -> bool:
     """Return True if an operation with this note fails with any member: a collective of the MPI library."""
     return getattr(note, "joint", False)
 
@@ -91,7 +91,7 @@ class Message:
 
     @classmethod
     def control(
-        cls, origin: int, to: int, tag: int, what: Any, size_bytes: int, *, arrival_ps: int = 0, overhead_ps: int = 0
+        cls, origin: int, to: int, tag: int, what: object, size_bytes: int, *, arrival_ps: int = 0, overhead_ps: int = 0
     ) -> Message:
         """Return a control message with the content `what`."""
         return cls(arrival_ps, 0, origin, tag, b"", size_bytes, CONTROL, overhead_ps, to, origin, 0, 0, what)

@@ -23,7 +23,7 @@ class Observer(Protocol):
     def departed(self, message: Message) -> None:
         """Observe a message that the running fiber sends."""
 
-    def seen(self, what: Any) -> None:
+    def seen(self, what: object) -> None:
         """Observe a message that the running fiber has received, or an operation that is complete for it."""
 
 
@@ -34,6 +34,6 @@ def add_observer(observer: Observer) -> None:
     envelopes.observed = observer.seen if others is None else partial(_notify_all, (others, observer.seen))
 
 
-def _notify_all(watchers: tuple[Callable[[Any], None], ...], what: Any) -> None:
+def _notify_all(watchers: tuple[Callable[[Any], None], ...], what: object) -> None:
     for watcher in watchers:
         watcher(what)

@@ -103,7 +103,7 @@ def start_send(
     return None
 
 
-def _wait_for_interface(fiber: Any, comm: Endpoint, to: int, about: Any, name: str) -> bool:
+def _wait_for_interface(fiber: Any, comm: Endpoint, to: int, about: object, name: str) -> bool:
     """Let earlier requests use the NIC first: a replied rendezvous or another fiber, for example.
 
     Return True if the send may begin: a failure notice may have arrived meanwhile.
@@ -113,7 +113,7 @@ def _wait_for_interface(fiber: Any, comm: Endpoint, to: int, about: Any, name: s
 
 
 def _start_with_answer(
-    fiber: Fiber, send: Send, cid: int, mode: int, start_ps: int, crc: int, note: Any, cost: Cost
+    fiber: Fiber, send: Send, cid: int, mode: int, start_ps: int, crc: int, note: object, cost: Cost
 ) -> Send | None:
     """Send the envelope of a send that waits for a reply: rendezvous or synchronous.
 

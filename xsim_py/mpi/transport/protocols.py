@@ -140,5 +140,5 @@ class Guard(Protocol):
 class Deferral(Protocol):
     """The deferral of disturbances of a rank in a vectorised collective."""
 
-    def defer_for(self, rank: Rank, handler: Callable[[Any], object], argument: Any) -> bool:
+    def defer_for(self, rank: Rank, handler: Callable[[Any], object], argument: object) -> bool:
         """Return True if library work on a rank is deferred until it waits in no such call."""
