@@ -359,7 +359,7 @@ def _use(monitor: Monitor, call: MpiCall, buf: object, *, reads: bool) -> Used |
     return Used(monitor, call.rank, memory, reads)
 
 
-def _memory(buf: Any, *, reads: bool) -> Any:
+def _memory(buf: object, *, reads: bool) -> Any:
     """Return the memory of a buffer argument, or None."""
     if type(buf) is _ndarray and buf.size and buf.dtype in KNOWN:  # hot path
         flags = buf.flags

@@ -38,7 +38,7 @@ class Exposed:
         self.pieces = [(start, start + len(mine.window.memory))]
 
     def record_access(
-        self, how: str, place: Place, pieces: list[tuple[int, int]], array: Any, frame: FrameType | None
+        self, how: str, place: Place, pieces: list[tuple[int, int]], array: object, frame: FrameType | None
     ) -> None:
         """Record a load or store by the rank itself."""
         if how == MAYBE:

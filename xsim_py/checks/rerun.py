@@ -124,7 +124,7 @@ class _FurtherRuns:
         enough = self._remaining_s > runs * self._each_s and not self._computes
         return enough and time.process_time() < self._deadline_s
 
-    def run(self, **options: Any) -> tuple[Result, str]:
+    def run(self, **options: object) -> tuple[Result, str]:
         """Run the program within the time limit; return the result and its output."""
         stdout, stderr = io.StringIO(), io.StringIO()
         limit_s = max(self._deadline_s - time.process_time(), _MOST_S)

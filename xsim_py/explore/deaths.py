@@ -57,7 +57,7 @@ class DeathCase(NamedTuple):
 
 
 def failures(
-    program: Any,
+    program: object,
     *,
     ranks: int,
     deaths: int = 1,

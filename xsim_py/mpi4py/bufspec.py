@@ -419,7 +419,7 @@ def _exports(obj: object) -> bool:
     return True
 
 
-def _memory(buf: Any, datatype: Any, writable: bool) -> tuple[memoryview | None, Type]:
+def _memory(buf: object, datatype: object, writable: bool) -> tuple[memoryview | None, Type]:
     """Return the buffer's bytes (None for absolute addresses) and the type of its elements."""
     if is_bottom(buf):
         return None, type_of(datatype)

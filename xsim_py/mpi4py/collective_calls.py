@@ -34,7 +34,7 @@ __all__ = ["Collectives", "NeighborCollectives", "Scans", "handled", "persist", 
 SUM = INSTANCES["SUM"]
 
 
-def run(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> Any:
+def run(comm: Communicator, plan: Callable[..., Plan], name: str, *args: object) -> Any:
     """Prepare a plan and run it now."""
     if comm.implicit.uniform == "coll":
         return uniformly(comm, partial(_run_once, comm, plan, name, *args), name)

@@ -182,7 +182,7 @@ class Body(FoundInRanks):
         rank.key += 1
         rank.shard.kernel.post(time_ps, rank.key, check_others, self)
 
-    def _owner(self, module: Any, attributes: dict[str, Any]) -> Owner:
+    def _owner(self, module: object, attributes: dict[str, Any]) -> Owner:
         """Return the rank's own module, class, instance and function of the test."""
         owner: Any = module
         for name in self._names[1:-1]:

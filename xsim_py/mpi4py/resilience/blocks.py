@@ -32,7 +32,7 @@ def places_of(whole: Communicator, inner: Communicator, shift: bool) -> Sequence
 
 
 def gather(
-    inner: Communicator, name: str, whole: Communicator, shift: bool, sendbuf: Any, recvbuf: Any, root: int
+    inner: Communicator, name: str, whole: Communicator, shift: bool, sendbuf: object, recvbuf: object, root: int
 ) -> Plan:
     """Plan a gather whose root has room for all original members.
 
@@ -63,7 +63,7 @@ def gather(
 
 
 def scatter(
-    inner: Communicator, name: str, whole: Communicator, shift: bool, sendbuf: Any, recvbuf: Any, root: int
+    inner: Communicator, name: str, whole: Communicator, shift: bool, sendbuf: object, recvbuf: object, root: int
 ) -> Plan:
     """Plan a scatter whose root has blocks for all original members.
 
@@ -91,7 +91,7 @@ def scatter(
     return 0 if parts is None else sum(map(len, parts)), body, ch
 
 
-def gather_objects(inner: Communicator, name: str, whole: Communicator, shift: bool, obj: Any, root: int) -> Plan:
+def gather_objects(inner: Communicator, name: str, whole: Communicator, shift: bool, obj: object, root: int) -> Plan:
     """Plan a gather of objects.
 
     The root's list has None for failed ranks, or is shorter with a shift.

@@ -44,7 +44,7 @@ def replacement(method: Callee) -> Callable[..., Any] | None:
     return partial(_reject, f"{row.owner}.{method.name}")
 
 
-def _reject(name: str, go: Callable[..., Any], self: Any, *args: Any) -> Any:
+def _reject(name: str, go: Callable[..., Any], self: object, *args: object) -> Any:
     """Raise an error, unless the call concerns only this process."""
     return go(self, *args) if _comm_of(self, name).context.size == 1 else not_covered(name)
 
@@ -56,7 +56,7 @@ def _comm_of(self: Any, name: str) -> Communicator:
     return comm
 
 
-def _run_once(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> Any:
+def _run_once(comm: Communicator, plan: Callable[..., Plan], name: str, *args: object) -> Any:
     """Make one attempt of a collective call, like `collective_calls.run` without the layer."""
     fiber: Any = current.fiber
     start_ps = fiber.clock_ps
@@ -71,7 +71,7 @@ def _run_once(comm: Communicator, plan: Callable[..., Plan], name: str, *args: A
     return result
 
 
-def _run(operation: str, plan: Callable[..., Plan], name: str, go: object, self: Any, *args: Any) -> Any:
+def _run(operation: str, plan: Callable[..., Plan], name: str, go: object, self: object, *args: object) -> Any:
     """Make a blocking collective call that tolerates failures of members."""
     comm = _comm_of(self, name)
     alias = alias_of(comm)
@@ -111,7 +111,7 @@ def _flat(alias: Alias, plan: Callable[..., Plan], name: str, operation: str, ar
     return alias.run_collective(act, restore=undo_in_place(operation, args), name=name)
 
 
-def _inner_plan(alias: Alias, operation: str, plan: Callable[..., Plan], comm: Communicator, *args: Any) -> Plan:
+def _inner_plan(alias: Alias, operation: str, plan: Callable[..., Plan], comm: Communicator, *args: object) -> Plan:
     """Return the plan of a call on the inner communicator."""
     block_plan = _BLOCKS.get(operation)
     if block_plan is None:

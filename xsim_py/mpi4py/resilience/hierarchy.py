@@ -251,7 +251,7 @@ def _barrier(levels: Hierarchy, plan: object, name: str) -> None:
     _barrier_on(levels.local, name)
 
 
-def _from_root(levels: Hierarchy, root: int, bcast_on: Callable[[Communicator, Any, int], Any], mine: Any) -> Any:
+def _from_root(levels: Hierarchy, root: int, bcast_on: Callable[[Communicator, Any, int], Any], mine: object) -> Any:
     """Broadcast level by level: in the root's block, among the masters, in the other blocks."""
     check_root(levels.outer, root)
     me = levels.outer.me
@@ -265,7 +265,7 @@ def _from_root(levels: Hierarchy, root: int, bcast_on: Callable[[Communicator, A
     return mine
 
 
-def _bcast(levels: Hierarchy, plan: object, name: str, buf: Any, root: int) -> None:
+def _bcast(levels: Hierarchy, plan: object, name: str, buf: object, root: int) -> None:
     target = receiver(buf) if levels.outer.me != root else None
     size_bytes = len(packed(buf)) if target is None else target.nbytes
 
@@ -277,7 +277,7 @@ def _bcast(levels: Hierarchy, plan: object, name: str, buf: Any, root: int) -> N
         target.unpack(received)
 
 
-def _bcast_object(levels: Hierarchy, plan: Callable[..., Any], name: str, obj: Any, root: int) -> Any:
+def _bcast_object(levels: Hierarchy, plan: Callable[..., Any], name: str, obj: object, root: int) -> Any:
     data = dump(obj) if levels.outer.me == root else None
     return load(_from_root(levels, root, partial(_bcast_pickle, name), data))
 
@@ -288,7 +288,7 @@ def _bcast_pickle(name: str, comm: Communicator, data: bytes | None, place: int)
     return found
 
 
-def _reduced(levels: Hierarchy, name: str, data: bytes, fold: Any, op_name: str, root: int) -> bytes | None:
+def _reduced(levels: Hierarchy, name: str, data: bytes, fold: object, op_name: str, root: int) -> bytes | None:
     """Reduce to the root: in each block, among the masters, then from the root's master to it."""
     local, masters = levels.local, levels.masters
     me, root_master = levels.outer.me, levels.master_of(root)
@@ -302,7 +302,7 @@ def _reduced(levels: Hierarchy, name: str, data: bytes, fold: Any, op_name: str,
     return found if me == root else None
 
 
-def _reduce(levels: Hierarchy, plan: object, name: str, sendbuf: Any, recvbuf: Any, op: Any, root: int) -> None:
+def _reduce(levels: Hierarchy, plan: object, name: str, sendbuf: object, recvbuf: object, op: Any, root: int) -> None:
     check_root(levels.outer, root)
     if levels.outer.me == root:
         data, vector = plans.operands(levels.outer, sendbuf, recvbuf)
@@ -314,7 +314,7 @@ def _reduce(levels: Hierarchy, plan: object, name: str, sendbuf: Any, recvbuf: A
         vector.unpack(found)
 
 
-def _reduce_object(levels: Hierarchy, plan: Callable[..., Any], name: str, obj: Any, op: Any, root: int) -> Any:
+def _reduce_object(levels: Hierarchy, plan: Callable[..., Any], name: str, obj: object, op: object, root: int) -> Any:
     check_root(levels.outer, root)
     local, masters = levels.local, levels.masters
     me, root_master = levels.outer.me, levels.master_of(root)
@@ -327,7 +327,7 @@ def _reduce_object(levels: Hierarchy, plan: Callable[..., Any], name: str, obj: 
     return found if me == root else None
 
 
-def _allreduce(levels: Hierarchy, plan: object, name: str, sendbuf: Any, recvbuf: Any, op: Any) -> None:
+def _allreduce(levels: Hierarchy, plan: object, name: str, sendbuf: object, recvbuf: object, op: Any) -> None:
     data, vector = plans.operands(levels.outer, sendbuf, recvbuf)
     fold, op_name = plans.fold_of(op, vector.datatype), plans.op_name(op)
     local = levels.local

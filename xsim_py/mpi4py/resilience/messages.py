@@ -34,7 +34,7 @@ class TolerantGuard(FailureGuard):
             _continue_without(comm, "send", name, error)
         return error is None
 
-    def admit_receive(self, comm: Communicator, source: int, note: Any, name: str) -> Message | None:
+    def admit_receive(self, comm: Communicator, source: int, note: object, name: str) -> Message | None:
         """Return an empty message as from ``PROC_NULL`` if the sender is known to have failed."""
         if note is not None:
             return super().admit_receive(comm, source, note, name)

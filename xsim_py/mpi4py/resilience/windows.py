@@ -98,7 +98,7 @@ def _aliased_windows() -> dict[Window, AliasedWindow]:
     return found
 
 
-def _create(go: Callable[..., Any], cls: type[Win], *args: Any) -> Any:
+def _create(go: Callable[..., Any], cls: type[Win], *args: object) -> Any:
     """Create a window over the survivors."""
     if not isinstance(args[-1], Intracomm):
         return go(cls, *args)  # which rejects it
@@ -111,7 +111,7 @@ def _create(go: Callable[..., Any], cls: type[Win], *args: Any) -> Any:
     return created
 
 
-def _begin(option: str, go: Callable[..., Any], self: Any, origin: Any, target_rank: int, target: Any) -> None:
+def _begin(option: str, go: Callable[..., Any], self: Any, origin: object, target_rank: int, target: Any) -> None:
     """Begin a Put or a Get, which is repeated if its epoch fails."""
     operation = _Operation(option, go, origin, integer(target_rank), target)
     aliased = _aliased_windows()[self._window()]
