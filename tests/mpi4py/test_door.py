@@ -258,3 +258,16 @@ def test_after_a_call_is_also_after_its_error():
         open_door(patches, [tool])
         result = simulate(program, ranks=1, stdout=output)
     assert (result.ended, output.getvalue()) == ("aborted", "")
+
+
+def test_a_rank_that_fails_before_a_call_has_computed_until_then():
+    def program():
+        from mpi4py import MPI
+
+        sum(range(200_000))
+        MPI.COMM_WORLD.Barrier()
+
+    output = io.StringIO()
+    fail = ["rank=0 before its 1st Barrier"]
+    result = simulate(program, ranks=1, compute="measured", fail=fail, stdout=output, stderr=output)
+    assert result.failures[0]["time_s"] > 0
