@@ -8,6 +8,7 @@ import re
 import pytest
 
 from tests.mpi4py.api_table import contract, face
+from xsim_py.mpi4py.door import OWNERS, methods_of
 
 INTERFACE = contract()
 
@@ -42,3 +43,12 @@ def assert_call(name, text):
 
 def is_sentence(text):
     return bool(text) and re.fullmatch(r"[A-Z][^\n]*[^.\n]\.", text) is not None
+
+
+@pytest.mark.parametrize("owner", OWNERS, ids=lambda owner: owner.__name__)
+def test_the_first_line_names_the_arguments(owner: type):
+    for name in methods_of(owner):
+        method = getattr(vars(owner)[name], "__func__", vars(owner)[name])
+        declared = inspect.signature(method).parameters.values()
+        named = [each.name for each in declared if each.name not in ("self", "cls") and each.kind != each.VAR_KEYWORD]
+        assert not method.__doc__ or method.__doc__.splitlines()[0].endswith(f"({', '.join(named)})")

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xsim_py.mpi4py.call_table import COLLECTIVES
+
 from .records import Access, CollectiveCall, CollectiveCalls, MessageSide, Signal
 
 if TYPE_CHECKING:
@@ -23,8 +25,8 @@ if TYPE_CHECKING:
 MOST_RANKS = 512
 """No clocks are computed for more ranks than this: each clock takes one number per rank."""
 
-_FROM_ROOT = frozenset({"Bcast", "bcast", "Ibcast", "Scatter", "Scatterv", "scatter", "Iscatter", "Iscatterv"})
-_TO_ROOT = frozenset({"Gather", "Gatherv", "gather", "Igather", "Igatherv", "Reduce", "reduce", "Ireduce"})
+_FROM_ROOT = frozenset(form for row in COLLECTIVES.values() if row.from_root for form in row.forms)
+_TO_ROOT = frozenset(form for row in COLLECTIVES.values() if row.to_root for form in row.forms)
 _SYNCHRONOUS = frozenset({"Comm.Ssend", "Comm.ssend", "Comm.Issend", "Comm.issend", "Comm.Ssend_init"})
 
 Clock = tuple[Any, int, int]

@@ -94,6 +94,16 @@ class Collective:
         return "root" in self.parameters
 
     @cached_property
+    def from_root(self) -> bool:
+        """True if data go from the root to the others."""
+        return self.has_root and self.sent is not None and (self.sent.is_of_root or self.sent is self.received)
+
+    @cached_property
+    def to_root(self) -> bool:
+        """True if data go from the others to the root."""
+        return self.has_root and not self.from_root
+
+    @cached_property
     def reduces(self) -> bool:
         """True if it applies an operation to data of ranks."""
         return "op" in self.parameters

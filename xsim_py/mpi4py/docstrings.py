@@ -7,6 +7,7 @@ in mpi4py, the first line of a docstring is the call with its arguments, or the 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from inspect import unwrap
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -83,7 +84,7 @@ def _describe(value: object, name: str, text: str | None) -> None:
         return
     function = value.__func__ if isinstance(value, (classmethod, staticmethod)) else value
     if isinstance(function, FunctionType):
-        code = function.__code__
+        code = unwrap(function).__code__
         arguments = [word for word in code.co_varnames[: code.co_argcount] if word not in ("self", "cls")]
         function.__doc__ = f"{name}({', '.join(arguments)})\n\n{sentence}"
 

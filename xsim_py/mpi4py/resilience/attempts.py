@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any, Final
 
+from xsim_py.config import ResilienceSpec
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.comm import Communicator
@@ -15,10 +17,11 @@ from .alias import Alias, give_up, options_of
 
 __all__ = ["NO_ROOT", "ROOTED", "check_root", "undo_in_place", "without_root"]
 
+_OPTIONS: Final = {each.name: each.name for each in fields(ResilienceSpec)} | {"bcast": "broadcast"}
 ROOTED: Final = {
-    row.name: {"bcast": "broadcast"}.get(row.name.lower(), row.name.lower())
+    row.name: _OPTIONS[row.name.lower()]
     for row in COLLECTIVES.values()
-    if row.has_root and not row.has_unequal_blocks
+    if row.has_root and row.name.lower() in _OPTIONS
 }
 """The covered operations with a root, and the option for its failure."""
 
