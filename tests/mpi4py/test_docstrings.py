@@ -50,5 +50,9 @@ def test_the_first_line_names_the_arguments(owner: type):
     for name in methods_of(owner):
         method = getattr(vars(owner)[name], "__func__", vars(owner)[name])
         declared = inspect.signature(method).parameters.values()
-        named = [each.name for each in declared if each.name not in ("self", "cls") and each.kind != each.VAR_KEYWORD]
+        named = [
+            each.name
+            for each in declared
+            if each.name not in ("self", "cls") and each.kind == each.POSITIONAL_OR_KEYWORD
+        ]
         assert not method.__doc__ or method.__doc__.splitlines()[0].endswith(f"({', '.join(named)})")
