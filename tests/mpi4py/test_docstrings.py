@@ -11,6 +11,7 @@ from tests.mpi4py.api_table import contract, face
 from xsim_py.mpi4py.door import OWNERS, methods_of
 
 INTERFACE = contract()
+POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 @pytest.mark.parametrize("name", INTERFACE.classes)
@@ -50,9 +51,5 @@ def test_the_first_line_names_the_arguments(owner: type):
     for name in methods_of(owner):
         method = getattr(vars(owner)[name], "__func__", vars(owner)[name])
         declared = inspect.signature(method).parameters.values()
-        named = [
-            each.name
-            for each in declared
-            if each.name not in ("self", "cls") and each.kind == each.POSITIONAL_OR_KEYWORD
-        ]
+        named = [each.name for each in declared if each.name not in ("self", "cls") and each.kind in POSITIONAL]
         assert not method.__doc__ or method.__doc__.splitlines()[0].endswith(f"({', '.join(named)})")

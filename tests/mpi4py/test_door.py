@@ -271,3 +271,42 @@ def test_a_rank_that_fails_before_a_call_has_computed_until_then():
     fail = ["rank=0 before its 1st Barrier"]
     result = simulate(program, ranks=1, compute="measured", fail=fail, stdout=output, stderr=output)
     assert result.failures[0]["time_s"] > 0
+
+
+def test_the_door_of_a_run_that_is_over_notifies_no_tool_of_a_later_run():
+    kept = {}
+
+    def program():
+        from mpi4py import MPI
+
+        barrier = kept.setdefault("barrier", MPI.Comm.Barrier)
+        for _ in range(3):
+            barrier(MPI.COMM_WORLD)
+
+    first = simulate(
+        program, ranks=2, fail=["rank=1 before its 9th Barrier"], stdout=io.StringIO(), stderr=io.StringIO()
+    )
+    second = simulate(program, ranks=2, trace=True)
+    third = simulate(program, ranks=2, trace=True)
+    assert [first.ended, second.ended, third.ended] == ["finished"] * 3
+
+
+def test_a_function_of_an_installed_package_that_is_called_back_passes_the_door(tmp_path):
+    package = tmp_path / "site-packages" / "called_back.py"
+    package.parent.mkdir()
+    package.write_text("def total(comm):\n    return comm.allreduce(1)\n", encoding="utf-8")
+    (tmp_path / "program.py").write_text(
+        "import sys\n"
+        f"sys.path.insert(0, {str(package.parent)!r})\n"
+        "from mpi4py import MPI\n"
+        "import called_back\n"
+        "comm = MPI.COMM_WORLD\n"
+        "key = MPI.Comm.Create_keyval(delete_fn=lambda *_: print(called_back.total(comm)))\n"
+        "other = MPI.COMM_SELF.Dup()\n"
+        "other.Set_attr(key, 1)\n"
+        "other.Free()\n",
+        encoding="utf-8",
+    )
+    output = io.StringIO()
+    simulate(tmp_path / "program.py", ranks=3, resilience="legio", ft=True, fail=["rank=2@0s"], stdout=output)
+    assert output.getvalue().split() == ["2", "2"]

@@ -1,4 +1,4 @@
-"""Installation of a monitor around the calls of a run, and the check of each call."""
+"""The checks as a tool of the door, and the check of each call."""
 
 from __future__ import annotations
 
@@ -194,14 +194,14 @@ class CheckTool(Tool):
 
     def unfinalized(self, rank: Rank) -> None:
         """Record a rank that ends without ``MPI.Finalize``."""
-        last = next((call for call in self.monitor.calls() if call.rank.number == rank.number), None)
+        last = rank.fiber.call
         if last is not None:
             text = "the rank exits without MPI.Finalize; this is its last call"
             self.monitor.note(CALL_ORDERING, last.place, text, rank.number)
 
 
 def install(patches: Patches, monitor: Monitor) -> CheckTool:
-    """Return the tool that notifies a monitor of a run."""
+    """Return the tool that notifies a monitor of a run, and prepare the interpreter for it."""
     monitor.lines.begin()
     patches.at_end(monitor.lines.end)
     _collect_seldom(patches)

@@ -1,12 +1,11 @@
 """The door: the one place that the MPI calls of a program pass in a run with tools.
 
 A tool is notified before and after each call that it asks for: the checks, the trace, failures by call site, and the
-meter of computation are tools. A layer also replaces calls. A run without tools has mpi4py's plain methods, and pays
-nothing.
+meter of computation are tools. A layer also replaces calls. A run without tools has mpi4py's plain methods.
 
 A call has its arguments bound to the parameters of the method and the source location in the program, which is noted
-once. Calls that MPI itself makes inside another (``Waitall`` waits for each request) do not pass the door; those of a
-program's function that a call has called back, such as an operation, do, and have that call as their `outer`. The
+once. Calls that the simulator itself makes inside another (``Waitall`` waits for each request) do not pass the door;
+those of a function that a call has called back, such as an operation, do, and have that call as their `outer`. The
 fibers of nonblocking collectives represent a progress thread: only the program's own threads are seen.
 
 For each list of parameters, the wrappers of methods are compiled from a few lines of source: in Python, passing
@@ -22,7 +21,7 @@ from inspect import Parameter, signature
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from xsim_py.code_origin import CALLER, of_program, program_frame
+from xsim_py.code_origin import CALLER, is_simulator, program_frame
 from xsim_py.process.python.threads import is_program
 from xsim_py.process.ranks import current
 
@@ -77,6 +76,7 @@ _PLAIN = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.POSITIONAL_ONLY)
 _MISSING: Any = object()
 _frame = sys._getframe
 _NOWHERE = compile("", "", "exec")
+_MOST_KEPT = 4096
 
 
 def _ours(*classes: type) -> frozenset[type]:
@@ -113,7 +113,8 @@ class BoundCall:
 
     def __init__(self, fiber: Fiber, outer: BoundCall | None = None) -> None:
         self.fiber = fiber
-        self.outer = outer  # the call that has called back the program's function which makes this one
+        # The call that has called back the function which makes this one; calls by the simulator itself are not seen.
+        self.outer = outer
         self.is_open = False  # whether it has not returned
         self.name = self.title = ""  # see `Callee`
         # None if they do not fit the parameters, if no tool reads them (see `Handlers`), and after the call.
@@ -192,22 +193,28 @@ def family(owner: type) -> str:
 
 # --------------------------------------------------------------------------------------------------------- wrappers
 
+_BOUND = """
+    def call({declared}/, *more, **named):
+        if named or more or {last} is missing:
+            values = fill(({passed}), named)
+            if values is None or more:
+                given = [each for each in ({passed}) if each is not missing]
+                return unbound(frame_of(caller), (*given, *more), named)
+            {passed} = values
+{defaults}
+"""
+_PASSING = """
+    def call(*args, **named):
+"""
 _SOURCE = """
 def make(function, name, title, hooks, end, frame_of, caller, missing, defaults, fill, unbound):
     enter, before, instead, after, failed = hooks
-    def call({declared}/, *more, **named):
-        if named or more or {last} is missing:
-            values = fill(({names}), named)
-            if values is None or more:
-                given = [each for each in ({names}) if each is not missing]
-                return unbound(frame_of(caller), (*given, *more), named)
-            {names} = values
-{defaults}
+{head}
         made = enter(frame_of(caller), name, title)
         if made is None:
-            return function({names})
+            return function({passed})
         try:
-            made.arguments = ({names})
+            made.arguments = {arguments}
             before(made)
             result = {called}
         except BaseException as error:
@@ -216,8 +223,10 @@ def make(function, name, title, hooks, end, frame_of, caller, missing, defaults,
         made.is_open = False  # hot path: as `end`
         if made.outer is not None:
             made.fiber.call = made.outer
-        after(made, result)
-        made.frame = made.arguments = None
+        try:
+            after(made, result)
+        finally:
+            made.frame = made.arguments = None
         return result
     return call
 """
@@ -228,17 +237,28 @@ def _maker(count: int, required: int, *, replaced: bool) -> Callable[..., Callab
     """Return a factory of wrappers with `count` parameters, the first `required` of which have no default."""
     names = [f"argument_{i}" for i in range(count)]
     listed = "".join(f"{name}, " for name in names)
-    source = _SOURCE.format(
+    head = _BOUND.format(
         declared="".join(f"{name}=missing, " for name in names),
-        names=listed,
+        passed=listed,
         last=names[required - 1],
-        defaults="".join(
-            f"        if {names[i]} is missing: {names[i]} = defaults[{i}]\n" for i in range(required, count)
+        defaults="\n".join(
+            f"        if {names[i]} is missing: {names[i]} = defaults[{i}]" for i in range(required, count)
         ),
-        called="instead(made, function)" if replaced else f"function({listed})",
     )
+    called = "instead(made, function)" if replaced else f"function({listed})"
+    return _compiled(head=head, passed=listed, arguments=f"({listed})", called=called)
+
+
+@cache
+def _passing_maker() -> Callable[..., Callable[..., Any]]:
+    """Return a factory of wrappers that pass any arguments on."""
+    passed = "*args, **named"
+    return _compiled(head=_PASSING, passed=passed, arguments=None, called=f"function({passed})")
+
+
+def _compiled(**parts: object) -> Callable[..., Callable[..., Any]]:
     made: dict[str, Any] = {}
-    exec(compile(source, __file__, "exec"), made)
+    exec(compile(_SOURCE.format(**parts), __file__, "exec"), made)
     make: Callable[..., Callable[..., Any]] = made["make"]
     return make
 
@@ -298,7 +318,9 @@ class _Door:
         found = [handlers for tool in self.tools if (handlers := tool.handlers(method)) is not None]
         if not found:
             return None
-        instead = next((each.instead for each in found if each.instead is not None), None)
+        layers = [each.instead for each in found if each.instead is not None]
+        assert len(layers) <= 1, f"{method.title} is replaced by two layers"
+        instead = layers[0] if layers else None
         before = _joined([each.before for each in found])
         after = _joined([each.after for each in reversed(found)])
         failed = _joined([each.failed for each in reversed(found)])
@@ -318,18 +340,12 @@ class _Door:
             _end(call, after, result)
             return result
 
-        def passing(*args: object, **named: object) -> Any:
-            return unbound(_frame(CALLER), args, named)
-
         parameters = _parameters(function) if any(each.bound for each in found) else None
-        if not parameters:
-            assert instead is None, f"{title} needs plain parameters to be replaced"
-            return wraps(function)(passing)
-        defaults = list(parameters.values())
+        assert parameters or instead is None, f"{title} needs plain parameters to be replaced"
+        defaults = list((parameters or {}).values())
         required = defaults.count(Parameter.empty)
-        fill = _filling(parameters, required)
-        make = _maker(len(parameters), required, replaced=instead is not None)
-        hooks = enter, before, instead, after, failed
+        make = _maker(len(defaults), required, replaced=instead is not None) if parameters else _passing_maker()
+        hooks, fill = (enter, before, instead, after, failed), _filling(parameters or {}, required)
         wrapped = make(function, name, title, hooks, _end, _frame, CALLER, _MISSING, defaults, fill, unbound)
         return wraps(function)(wrapped)
 
@@ -338,24 +354,20 @@ class _Door:
         new_call = next((tool.new_call for tool in self.tools if tool.new_call is not None), BoundCall)
         # Code by address: hashing a code object takes microseconds.
         of_the_program: dict[int, CodeType] = {}
-        other: dict[int, CodeType] = {}
 
         # Hot path: every call of a program runs this.
         def enter(frame: FrameType, name: str, title: str) -> BoundCall | None:
             fiber = current.fiber
-            if fiber is None or get_ident() != current.thread:
+            if fiber is None or get_ident() != current.thread or self.is_over:
                 return None
             code = frame.f_code
             call: BoundCall | None = fiber.call
             if call is None:
-                if self.is_over or not is_program(fiber):
+                if not is_program(fiber):
                     return None
                 call = fiber.call = new_call(fiber, None)
             elif call.is_open:
-                if id(code) in other:
-                    return None
-                if not of_program(code.co_filename):
-                    other[id(code)] = code
+                if is_simulator(code.co_filename):
                     return None
                 call = fiber.call = new_call(fiber, call)
             call.is_open = True
@@ -367,6 +379,8 @@ class _Door:
             else:
                 outer = program_frame(frame)
                 if outer is frame:
+                    if len(of_the_program) >= _MOST_KEPT:
+                        of_the_program.clear()
                     of_the_program[id(code)] = code
                 call.code, call.at = outer.f_code, outer.f_lasti
             return call

@@ -88,7 +88,7 @@ class ArrayTree:
         return found
 
 
-array_tree = lru_cache(maxsize=4)(ArrayTree)  # a microsecond per rank to make: as much as a tenth of a call
+array_tree = lru_cache(maxsize=2)(ArrayTree)  # three microseconds per rank to make
 
 
 def _up(draft: Draft, tree: ArrayTree, payloads: Numbers) -> None:

@@ -56,7 +56,7 @@ def call_of(fiber: Fiber) -> str:
     if frame is None or not found:
         return ""
     owner, _, name = found.rpartition(".")
-    if name.startswith("_"):  # a function of a layer, which replaces the call
+    if name.startswith("_") and fiber.call is not None:  # a function of a layer, which replaces the call
         return str(fiber.call.title)
     return f"{owner if owner in _HANDLES else 'Comm' if owner else 'MPI'}.{name}"
 

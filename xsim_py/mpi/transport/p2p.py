@@ -66,7 +66,7 @@ def start_send(
     note, at = about, 0
     if type(about) is FrameType:
         call = fiber.call
-        if call is not None and call.frame is not None and is_simulator(about.f_code.co_filename):
+        if call is not None and call.is_open and is_simulator(about.f_code.co_filename):
             about = call.frame  # the call has passed the door
         note, at = about.f_code, about.f_lasti
     if not cost.eager or mode == SYNC_MODE:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final
 
 from xsim_py.mpi4py.comm import Intercomm
-from xsim_py.mpi4py.door import BoundCall, Callee, Handlers, Tool
+from xsim_py.mpi4py.door import BoundCall, Callee, Handlers, Tool, methods_of
 from xsim_py.mpi4py.file import File
 from xsim_py.mpi4py.win import Win
 
@@ -35,7 +35,7 @@ _UNCOVERED: Final = {
     "Win": "Allocate_shared Create_dynamic Attach Detach Accumulate Get_accumulate Fetch_and_op Compare_and_swap Rput "
     "Rget Raccumulate Rget_accumulate Start Complete Post Wait Test Lock Unlock Lock_all Unlock_all Flush Flush_all "
     "Flush_local Flush_local_all",
-    "File": " ".join(name for name in vars(File) if openfiles.is_uncovered(name)),
+    "File": " ".join(name for name in methods_of(File) if openfiles.is_uncovered(name)),
 }
 _REJECTED: Final = {f"{kind}.{name}" for kind, names in _UNCOVERED.items() for name in names.split()}
 

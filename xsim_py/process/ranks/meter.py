@@ -6,7 +6,7 @@ a call is not counted. Each run measures different times, so it cannot be reprod
 cost comes from a file (see `stretches`) written by a measured run; then every run is the same.
 
 Functions by which a program enters the simulator without calling MPI are decorated with `metered`. Around the calls of
-MPI, a tool calls `enter` and `leave` (see `mpi4py.metering`), so that messages of other runs do not pay for the check.
+MPI, a tool calls `enter` and `leave` (see `mpi4py.tools`), so that messages of other runs do not pay for the check.
 """
 
 from __future__ import annotations
