@@ -281,14 +281,13 @@ def test_the_door_of_a_run_that_is_over_notifies_no_tool_of_a_later_run():
 
         barrier = kept.setdefault("barrier", MPI.Comm.Barrier)
         for _ in range(3):
+            MPI.COMM_WORLD.Get_size()
             barrier(MPI.COMM_WORLD)
 
-    first = simulate(
-        program, ranks=2, fail=["rank=1 before its 9th Barrier"], stdout=io.StringIO(), stderr=io.StringIO()
-    )
+    output = io.StringIO()
+    first = simulate(program, ranks=2, fail=["rank=1 before its 4th Barrier"], stdout=output, stderr=output)
     second = simulate(program, ranks=2, trace=True)
-    third = simulate(program, ranks=2, trace=True)
-    assert [first.ended, second.ended, third.ended] == ["finished"] * 3
+    assert (first.ended, second.ended) == ("finished", "finished")
 
 
 def test_a_function_of_an_installed_package_that_is_called_back_passes_the_door(tmp_path):
