@@ -10,10 +10,10 @@ pytestmark = pytest.mark.usefixtures("in_this_process")
 def test_workers_share_the_tasks_of_the_dead(tmp_path):
     """A tenth of the workers dies in the second of four rounds of 10 ms, and a fifth does what they have not done."""
     results = results_of("bag-of-tasks", tmp_path, only=["ranks=101,201"])
-    none, tenth = (by(results, "all_us", dying=dying) for dying in ("none dies", "a tenth dies"))
+    none, tenth = (by(results, "all_us", dying=dying) for dying in ("no failure", "one in ten fails"))
     assert none == pytest.approx([40_000, 40_000], rel=0.02)
     assert tenth == pytest.approx([50_000, 50_000], rel=0.02)
-    assert by(results, "again", dying="a tenth dies") == [10, 20]
+    assert by(results, "again", dying="one in ten fails") == [10, 20]
 
 
 def test_all_know_after_the_rounds_of_the_broadcast(tmp_path):
