@@ -331,7 +331,7 @@ def _recorded(shard: Shard, fabric: Fabric) -> Recorder | None:
 
 
 def release(fabric: Fabric) -> None:
-    """Break the cycles between mailboxes and communicators: Python collects those late, if ever.
+    """Break the cycles of mailboxes, communicators and event handlers: Python collects those late, if ever.
 
     Objects kept forever of a failed rank refer to the fabric, and must not keep the whole run alive.
     """
@@ -342,6 +342,9 @@ def release(fabric: Fabric) -> None:
                 if comm is not None:
                     comm.object_context = None
             rank.mpi.world = rank.mpi.self_comm = rank.mpi.spare = None
+    fabric.shard.handlers.clear()
+    if fabric.instances is not None:
+        vars(fabric.instances).clear()
     vars(fabric).clear()
     del fabric.deliver, fabric.due, fabric.ranks
 
