@@ -13,7 +13,7 @@ from xsim_py.code_origin import PACKAGE, of_program
 from xsim_py.findings import CALL_ORDERING, EPOCH_LIFECYCLE, INVALID_PARAMETER, PARAMETER_MATCHING
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
-from xsim_py.mpi.transport.call_sites import frame_here
+from xsim_py.mpi.transport.call_sites import here
 from xsim_py.mpi4py import MPI
 from xsim_py.mpi4py.commhandle import CommHandle
 from xsim_py.mpi4py.datatype import Datatype
@@ -181,7 +181,7 @@ class CheckTool(Tool):
     def misplaced(self, when: str) -> None:
         """Record a call before MPI_Init or after MPI_Finalize, which ends the job."""
         number = current.running().rank.number
-        place = self.monitor.place_of(frame_here(), number)  # an attribute such as `comm.rank` is not a call
+        place = *here(), self.monitor.doing.get(number, "")  # an attribute such as `comm.rank` is not a call
         self.monitor.note(CALL_ORDERING, place, f"MPI is used {when}", number)
 
     def accessing(self, file: object) -> Callable[[Any, bool], None] | None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from xsim_py.code_origin import is_installed, program_frame, shown
+from xsim_py.code_origin import is_installed, shown
 from xsim_py.findings import PARAMETER_MATCHING, Finding, by_place
 from xsim_py.mpi.transport.call_sites import line_of
 from xsim_py.mpi4py.door import BoundCall
@@ -20,7 +20,7 @@ from .touches import LineWatch
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sized
-    from types import CodeType, FrameType
+    from types import CodeType
 
     from xsim_py.mpi.transport.message import Message
     from xsim_py.process.ranks.fiber import Fiber
@@ -214,11 +214,6 @@ class Monitor:
         file, line = line_of(place[:2])
         return f"{shown(file, self.start)}:{line}"
 
-    def place_of(self, frame: FrameType, rank: int) -> Place:
-        """Return the place of the program for a call of a rank that comes from this frame."""
-        outer = program_frame(frame)
-        return outer.f_code, outer.f_lasti, self.doing.get(rank, "")
-
     def rank(self, number: int) -> RankState:
         """Return the state of a rank."""
         state = self.ranks.get(number)
@@ -236,11 +231,7 @@ class Monitor:
 
     def open_calls(self) -> list[MpiCall]:
         """Return the calls that have not returned."""
-        return [call for call in self.calls() if call.is_open]
-
-    def calls(self) -> list[MpiCall]:
-        """Return the current or last call of each thread."""
-        return [fiber.call for fiber in self.threads]
+        return [fiber.call for fiber in self.threads if fiber.call.is_open]
 
     # --------------------------------------------------------------------------------- notifications by the transport
 

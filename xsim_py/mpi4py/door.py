@@ -199,18 +199,21 @@ _BOUND = """
             values = fill(({passed}), named)
             if values is None or more:
                 given = [each for each in ({passed}) if each is not missing]
-                return unbound(frame_of(caller), (*given, *more), named)
+                return misfit(frame_of(caller), (*given, *more), named)
             {passed} = values
 {defaults}
 """
 _PASSING = """
     def call(*args, **named):
 """
+_MISFIT = """
+    def call(frame, args, named):
+"""
 _SOURCE = """
-def make(function, name, title, hooks, end, frame_of, caller, missing, defaults, fill, unbound):
+def make(function, name, title, hooks, fail, frame_of, caller, missing, defaults, fill, misfit):
     enter, before, instead, after, failed = hooks
 {head}
-        made = enter(frame_of(caller), name, title)
+        made = enter({frame}, name, title)
         if made is None:
             return function({passed})
         try:
@@ -218,9 +221,9 @@ def make(function, name, title, hooks, end, frame_of, caller, missing, defaults,
             before(made)
             result = {called}
         except BaseException as error:
-            end(made, failed, error)
+            fail(made, failed, error)
             raise
-        made.is_open = False  # hot path: as `end`
+        made.is_open = False  # as in `fail`
         if made.outer is not None:
             made.fiber.call = made.outer
         try:
@@ -246,19 +249,20 @@ def _maker(count: int, required: int, *, replaced: bool) -> Callable[..., Callab
         ),
     )
     called = "instead(made, function)" if replaced else f"function({listed})"
-    return _compiled(head=head, passed=listed, arguments=f"({listed})", called=called)
+    return _compiled(head, "frame_of(caller)", listed, f"({listed})", called)
 
 
 @cache
-def _passing_maker() -> Callable[..., Callable[..., Any]]:
-    """Return a factory of wrappers that pass any arguments on."""
+def _passing_maker(head: str, frame: str) -> Callable[..., Callable[..., Any]]:
+    """Return a factory of wrappers that pass any arguments on, without binding them."""
     passed = "*args, **named"
-    return _compiled(head=_PASSING, passed=passed, arguments=None, called=f"function({passed})")
+    return _compiled(head, frame, passed, "None", f"function({passed})")
 
 
-def _compiled(**parts: object) -> Callable[..., Callable[..., Any]]:
+def _compiled(head: str, frame: str, passed: str, arguments: str, called: str) -> Callable[..., Callable[..., Any]]:
+    source = _SOURCE.format(head=head, frame=frame, passed=passed, arguments=arguments, called=called)
     made: dict[str, Any] = {}
-    exec(compile(_SOURCE.format(**parts), __file__, "exec"), made)
+    exec(compile(source, __file__, "exec"), made)
     make: Callable[..., Callable[..., Any]] = made["make"]
     return make
 
@@ -324,30 +328,17 @@ class _Door:
         before = _joined([each.before for each in found])
         after = _joined([each.after for each in reversed(found)])
         failed = _joined([each.failed for each in reversed(found)])
-        _, name, title = method
-        enter = self.enter
-
-        def unbound(frame: FrameType, args: Iterable[Any], named: dict[str, Any]) -> Any:
-            call = enter(frame, name, title)
-            if call is None:
-                return function(*args, **named)
-            try:
-                before(call)
-                result = function(*args, **named)
-            except BaseException as error:
-                _end(call, failed, error)
-                raise
-            _end(call, after, result)
-            return result
-
+        hooks = self.enter, before, instead, after, failed
+        common = function, method.name, method.title, hooks, _fail, _frame, CALLER, _MISSING
         parameters = _parameters(function) if any(each.bound for each in found) else None
-        assert parameters or instead is None, f"{title} needs plain parameters to be replaced"
-        defaults = list((parameters or {}).values())
+        assert parameters or instead is None, f"{method.title} needs plain parameters to be replaced"
+        if not parameters:
+            return wraps(function)(_passing_maker(_PASSING, "frame_of(caller)")(*common, None, None, None))
+        defaults = list(parameters.values())
         required = defaults.count(Parameter.empty)
-        make = _maker(len(defaults), required, replaced=instead is not None) if parameters else _passing_maker()
-        hooks, fill = (enter, before, instead, after, failed), _filling(parameters or {}, required)
-        wrapped = make(function, name, title, hooks, _end, _frame, CALLER, _MISSING, defaults, fill, unbound)
-        return wraps(function)(wrapped)
+        misfit = _passing_maker(_MISFIT, "frame")(*common, None, None, None)
+        make = _maker(len(defaults), required, replaced=instead is not None)
+        return wraps(function)(make(*common, defaults, _filling(parameters, required), misfit))
 
     def _entering(self) -> Callable[[FrameType, str, str], BoundCall | None]:
         """Return the function that begins each call; it returns None if the caller is not the program."""
@@ -388,13 +379,13 @@ class _Door:
         return enter
 
 
-def _end(call: BoundCall, notify: Callable[[BoundCall, Any], object], outcome: object) -> None:
-    """End a call, and notify tools of its result or exception."""
+def _fail(call: BoundCall, notify: Callable[[BoundCall, BaseException], object], error: BaseException) -> None:
+    """End a call, and notify tools of its exception."""
     call.is_open = False
     if call.outer is not None:
         call.fiber.call = call.outer
     try:
-        notify(call, outcome)
+        notify(call, error)
     finally:
         call.frame = call.arguments = None
 

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 active: _Sharing | None = None
 """The watch of the current run, if this interpreter has several ranks."""
 
-_MOST_RANKS = 8
 _MOST_ENTRIES = 64
 _PLAIN = (bool, int, float, complex, str, bytes)
 _CONTAINERS = (dict, list, set)
