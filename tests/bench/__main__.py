@@ -83,6 +83,7 @@ BESIDE = {
     "flight": "messages in flight cost more the more there are",
     "checked": "checks do not cost what they may",
     "collectives": "collectives with auto take longer than message by message",
+    "trees": "arrays of trees do not cost what they may",
 }
 REPEATS, REPEATS_OF_MANY, MANY = 5, 2, 10_000
 GROWTH_AT_MOST = 1.8

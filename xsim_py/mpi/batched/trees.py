@@ -5,7 +5,6 @@ Each of these has its twin in `mpi.collectives`; tests compare the two, message 
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -19,10 +18,14 @@ from xsim_py.mpi.op import fold_rows
 from .hashing import checks
 from .schedule import Draft, Listed, Numbers, turns
 
-Shape: TypeAlias = "Callable[[int, int, int], trees.Tree]"
+Shape: TypeAlias = "Callable[[int], trees.TreeRounds]"
 
-_UP: dict[Any, Shape] = {reduce.binary: trees.binary, reduce.binomial: trees.in_order_binomial}
-DOWN: dict[Any, Shape] = {bcast.binary_tree: trees.binary, bcast.binomial: trees.binomial, bcast.knomial: trees.knomial}
+_UP: dict[Any, Shape] = {reduce.binary: trees.binary_rounds, reduce.binomial: trees.in_order_binomial_rounds}
+DOWN: dict[Any, Shape] = {
+    bcast.binary_tree: trees.binary_rounds,
+    bcast.binomial: trees.binomial_rounds,
+    bcast.knomial: trees.knomial_rounds,
+}
 
 
 def tree(algorithm: Callable[..., Any], size: int, size_bytes: int) -> Folds | None:
@@ -42,8 +45,8 @@ def tree(algorithm: Callable[..., Any], size: int, size_bytes: int) -> Folds | N
 @lru_cache(maxsize=8)
 def _barrier(size: int) -> Folds:
     draft = Draft(size)
-    _up(draft, array_tree(trees.in_order_binomial, size), np.zeros(size, np.int64))
-    send_down(draft, array_tree(trees.in_order_binomial, size, -1), 0)
+    _up(draft, array_tree(trees.in_order_binomial_rounds, size), np.zeros(size, np.int64))
+    send_down(draft, array_tree(trees.in_order_binomial_rounds, size, -1), 0)
     return Folds(draft.plan(), 0, [], np.zeros(1, np.int64))
 
 
@@ -56,30 +59,32 @@ def _up_and_down(up: Shape, down: Shape, size: int, size_bytes: int) -> Folds:
 
 
 class ArrayTree:
-    """A tree over all ranks, as arrays, with root 0: the trees of all ranks together.
+    """A tree over all ranks, as arrays, with root 0.
 
     `step` is -1 for the children of each rank in the opposite order.
     """
 
     def __init__(self, shape: Shape, size: int, step: int = 1) -> None:
-        of = shape.__wrapped__  # type: ignore[attr-defined]  # its cache is for the messages of single ranks
-        parents, children, widths, depth = array("q"), array("q"), array("q"), array("q")
-        height = array("q", bytes(8 * size))
-        for rank in range(size):
-            parent, below = of(rank, size, 0)
-            parents.append(parent)
-            children.extend(below[::step])
-            widths.append(len(below))
-            depth.append(depth[parent] + 1 if rank else 0)  # a parent is a lower rank
-        for rank in range(size - 1, 0, -1):
-            height[parents[rank]] = max(height[parents[rank]], height[rank] + 1)
-        self.size = size  # below, the type matters: indexing by C's long long takes numpy three times as long
-        self.parent = np.array(parents, np.int64)  # of each rank; -1 at the root
-        self.children = np.array(children, np.int64)  # those of rank 0, of rank 1, and so on
-        self.widths = np.array(widths, np.int64)  # the number of children of each rank
+        self.size = size
+        self.parent = np.full(size, -1)  # of each rank; -1 at the root
+        self.children = np.empty(size - 1, np.int64)  # those of rank 0, of rank 1, and so on
+        self.widths = np.zeros(size, np.int64)  # the number of children of each rank
+        self.depth = np.zeros(size, np.int64)  # the distance of each rank to the root
+        self.height = np.zeros(size, np.int64)  # the distance of each rank to the furthest rank below
+        ranks = np.arange(size)
+        rounds, order = shape(size)
+        ends = [_ends(*each) for each in rounds]  # views of the parents and the children of each round
+        for above, below in ends:
+            self.parent[below] = ranks[above]
+            self.widths[above] += 1
+            self.height[above] = np.maximum(self.height[above], self.height[below] + 1)
+        for above, below in reversed(ends):
+            self.depth[below] = self.depth[above] + 1
         self.starts = np.cumsum(self.widths) - self.widths
-        self.depth = np.array(depth, np.int64)  # the distance of each rank to the root
-        self.height = np.array(height, np.int64)  # the distance of each rank to the furthest rank below
+        place = self.starts.copy()
+        for above, below in ends[:: order * step]:
+            self.children[place[above]] = ranks[below]
+            place[above] += 1
 
     def below(self, ranks: Numbers) -> Numbers:
         """Return the children of some ranks, rank by rank."""
@@ -88,7 +93,13 @@ class ArrayTree:
         return found
 
 
-array_tree = lru_cache(maxsize=2)(ArrayTree)  # three microseconds per rank to make
+def _ends(parents: range, distance: int) -> tuple[slice, slice]:
+    """Return the places of the parents and of the children of a round."""
+    start, stop, step = parents.start, parents.stop, parents.step
+    return slice(start, stop, step), slice(start + distance, stop + distance, step)
+
+
+array_tree = lru_cache(maxsize=2)(ArrayTree)
 
 
 def _up(draft: Draft, tree: ArrayTree, payloads: Numbers) -> None:
