@@ -53,10 +53,11 @@ def alive(comm: Any, group: Any, *, variant: str = "safe") -> Any:
     from xsim_py.mpi.failures.liveness import VARIANTS
     from xsim_py.mpi.failures.noncollective import surviving_members
     from xsim_py.mpi.group import Members
+    from xsim_py.mpi4py.group import group_of
 
     if variant not in VARIANTS:
         raise ValueError(f"unknown variant {variant!r}; known: {', '.join(VARIANTS)}")
-    return type(group)._of(Members(surviving_members(state, members, "legio.alive", variant)))
+    return group_of(Members(surviving_members(state, members, "legio.alive", variant)), type(group))
 
 
 def create_group(comm: Any, group: Any, tag: int = 0) -> Any:
@@ -89,10 +90,11 @@ def create_group(comm: Any, group: Any, tag: int = 0) -> Any:
     """
     state = _checked(comm, group, "create_group")
     from xsim_py.mpi.failures.noncollective import create_among_survivors
+    from xsim_py.mpi4py.management import member_ranks
     from xsim_py.mpi4py.ulfm import as_c_int
 
     tag = as_c_int(tag)
-    return _face(comm, create_among_survivors(state, comm._members(group), tag, "legio.create_group"), state)
+    return _face(comm, create_among_survivors(state, member_ranks(comm, group), tag, "legio.create_group"), state)
 
 
 def create_from_group(group: object, stringtag: str = "org.mpi4py") -> Any:
@@ -208,32 +210,40 @@ def _check_simulated(name: str) -> None:
 def _taking_part(comm: Any, group: Any, name: str) -> tuple[Any, Any]:
     """Return the communicator of a handle, and the group's members, which include the caller."""
     state = _checked(comm, group, name)
-    comm._members(group)  # raises ERR_GROUP if the group is not a subset
+    from xsim_py.mpi4py.management import member_ranks
+
+    member_ranks(comm, group)  # raises ERR_GROUP if the group is not a subset
     return state, _members(state, group)
 
 
 def _checked(comm: Any, group: object, name: str) -> Any:
     """Return the communicator of a handle; raise TypeError for arguments of other types."""
+    from xsim_py.mpi4py.inside import comm_of
+
     _check_simulated(name)
     mpi: Any = import_module("xsim_py.mpi4py.MPI")
     for value, kind in ((comm, mpi.Intracomm), (group, mpi.Group)):
         if not isinstance(value, kind):
             raise TypeError(f"legio.{name}: expected mpi4py.MPI.{kind.__name__}, got {type(value).__name__}")
-    return comm._comm()
+    return comm_of(comm)
 
 
 def _members(state: Any, group: Any) -> Any:
     from xsim_py.mpi.constants import ERR_GROUP
+    from xsim_py.mpi4py.inside import members_of
     from xsim_py.process.output.tracebacks import forget_frames
 
     forget_frames()
-    members = group._members
+    members = members_of(group)
     if state.box.rank.number not in members:
         state.fail(ERR_GROUP, "this process is not a member of the group")
     return members.ranks
 
 
-def _face(comm: Any, made: object, parent: object = None) -> Any:
+def _face(comm: Any, made: Any, parent: Any = None) -> Any:
     """Return the program's handle of a new communicator."""
-    kind = comm._plain_class()
-    return kind() if made is None else kind._wrap(made, parent)
+    from xsim_py.mpi4py.inside import plain_class_of
+    from xsim_py.mpi4py.management import wrapped
+
+    kind = plain_class_of(comm)
+    return kind() if made is None else wrapped(kind, made, parent)

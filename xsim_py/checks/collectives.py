@@ -18,6 +18,7 @@ from xsim_py.mpi.constants import PROC_NULL, ROOT
 from xsim_py.mpi.failures.knowledge import is_revoked
 from xsim_py.mpi4py.call_table import COLLECTIVES, Buffer, Collective
 from xsim_py.mpi4py.collective_plans import PARSERS
+from xsim_py.mpi4py.inside import comm_of
 from xsim_py.mpi4py.memory import is_in_place
 
 from .buffers import are_distinct, check_disjoint, exchange_guards
@@ -181,7 +182,7 @@ def _group(ranks: Any) -> str:
 
 
 def _me(comm: Any) -> int:
-    return int(comm._comm().me)
+    return int(comm_of(comm).me)
 
 
 Arguments = dict[str, Any]
@@ -200,7 +201,7 @@ def _of_row(row: Collective, comm: Any, given: dict[str, Any]) -> Arguments:
         spec = given[row.sent.parameter]
         found["signatures"] = (of_buffer(given[row.received.parameter] if is_in_place(spec) else spec),)
         return found
-    root, size = found.get("root"), len(comm._comm().remote)
+    root, size = found.get("root"), len(comm_of(comm).remote)
     is_root = root == _me(comm)
     if not (row.has_unequal_blocks or row.is_of_neighbors):
         found["signatures"] = tuple(
@@ -413,7 +414,7 @@ def _follow_persistent(name: str, row: Collective) -> Callable[..., After | None
         def prepared(request: object) -> None:
             record = of_request(monitor, call, request)
             if record is not None:
-                record.comm = comm._comm()
+                record.comm = comm_of(comm)
                 number = call.rank.collectives[record.comm.cid, record.comm.ranks[0], None] - 1
                 record.restart = partial(start, number)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xsim_py.findings import INVALID_PARAMETER
+from xsim_py.mpi4py.inside import impl_of
 
 if TYPE_CHECKING:
     from .monitor import After, Monitor, MpiCall
@@ -41,7 +42,7 @@ def created(monitor: Monitor, call: MpiCall, cls: object, function: object, comm
     place, rank = call.place, call.rank.number
 
     def made(op: Any) -> None:
-        operation = op._impl
+        operation = impl_of(op)
         operation.function = _BothWays(monitor, place, rank, operation.function)
 
     return made

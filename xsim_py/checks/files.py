@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from xsim_py.code_origin import shown
 from xsim_py.findings import REQUEST_LIFECYCLE
 from xsim_py.mpi.io.representation import in_file
+from xsim_py.mpi4py.inside import impl_of, live_impl, null_of
 
 from . import buffers, collectives
 from .records import CollectiveCall
@@ -52,8 +53,8 @@ def _blocking_transfer(name: str) -> Callable[..., After | None]:
 
 def _join(monitor: Monitor, call: MpiCall, file: Any, same: str = "") -> None:
     """Compare a call with those of the other ranks that have opened the file."""
-    opened = file._impl
-    if opened is file._null or opened.closed:
+    opened = impl_of(file)
+    if opened is null_of(file) or opened.closed:
         return
     entry = CollectiveCall(call.rank.number, call.title, call.place, same=same)
     collectives.join_collective(monitor, call, opened.comm, entry)
@@ -72,7 +73,7 @@ def _view(
 ) -> None:
     """Check ``Set_view``, for which all members pass etypes of equal extent."""
     try:
-        extent = in_file(datarep or "native", etype._live()).extent
+        extent = in_file(datarep or "native", live_impl(etype)).extent
     except Exception:  # the call itself reports the error
         return
     _join(monitor, call, file, f"an etype of {extent} bytes")
@@ -89,7 +90,7 @@ def _nonblocking_transfer(*, reads: bool) -> Callable[..., After | None]:
             record: Any = of_request(monitor, call, request)
             if record is None and call.name.endswith("_begin"):
                 record = buffers.NoRequest(call)
-                monitor.signals[call.rank.number, "split", id(file._impl)] = record, file._impl
+                monitor.signals[call.rank.number, "split", id(impl_of(file))] = record, impl_of(file)
             if used is not None and record is not None:
                 used.begin(record)
 
@@ -103,7 +104,7 @@ def _check_pending_split(monitor: Monitor, call: MpiCall, file: Any) -> None:
 
     At most one is allowed (MPI 4.1, 14.4.5).
     """
-    before = monitor.signals.get((call.rank.number, "split", id(file._impl)))
+    before = monitor.signals.get((call.rank.number, "split", id(impl_of(file))))
     if before is not None and call.name.endswith("_begin"):
         text = f"{call.title} is called before {before[0].title} of the same file has ended"
         where = f"{monitor.where(before[0].place)}: {before[0].title}"
@@ -112,7 +113,7 @@ def _check_pending_split(monitor: Monitor, call: MpiCall, file: Any) -> None:
 
 def _end_split(monitor: Monitor, call: MpiCall, file: Any, *args: object) -> After | None:
     """Check the second half of a split call, after which the buffer is free again."""
-    key = call.rank.number, "split", id(file._impl)
+    key = call.rank.number, "split", id(impl_of(file))
     begun = monitor.signals.get(key)
     if begun is None or begun[0].title.removesuffix("_begin") != call.title.removesuffix("_end"):
         text = f"{call.title} does not match {begun[0].title if begun else 'any begun call'}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py.mpi.constants import PROC_NULL
 from xsim_py.mpi4py.bufspec import UserBuffer, message
+from xsim_py.mpi4py.inside import impl_of
 
 from . import buffers, signatures
 from .point_to_point import core_of
@@ -89,7 +90,7 @@ def _ready(which: Callable[..., Iterable[int]]) -> Callable[..., After | None]:
     """Return the check of ``Pready``, ``Pready_range`` or ``Pready_list``."""
 
     def follow(monitor: Monitor, call: MpiCall, request: Any, *args: object) -> After | None:
-        record = call.rank.requests.get(id(request._impl))
+        record = call.rank.requests.get(id(impl_of(request)))
         if record is None or not record.active:
             return None
         chosen = list(which(*args))
@@ -100,7 +101,7 @@ def _ready(which: Callable[..., Iterable[int]]) -> Callable[..., After | None]:
 
 def _arrived(monitor: Monitor, call: MpiCall, request: Any, partition: int) -> After | None:
     """Check ``Parrived``, after which the partition may be read."""
-    record: RequestRecord | None = call.rank.requests.get(id(request._impl))
+    record: RequestRecord | None = call.rank.requests.get(id(impl_of(request)))
     if record is None or not record.used:
         return None
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from xsim_py.findings import REQUEST_LIFECYCLE
 from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
+from xsim_py.mpi4py.inside import comm_of, impl_of
 
 from . import arguments, buffers
 from .copies import into_copy
@@ -52,7 +53,7 @@ def _receive(
 def core_of(comm: Any) -> Any:
     """Return the communicator of a handle; None if invalid, which the call itself reports."""
     try:
-        return comm._comm()
+        return comm_of(comm)
     except Exception:
         return None
 
@@ -316,7 +317,7 @@ def start_all(monitor: Monitor, call: MpiCall, cls: object, requests: Any) -> No
 
 def _start(monitor: Monitor, call: MpiCall, request: Any) -> MessageSide | None:
     """Check the start of a request; return the message it sends, if any."""
-    record: RequestRecord | None = call.rank.requests.get(id(request._impl))
+    record: RequestRecord | None = call.rank.requests.get(id(impl_of(request)))
     if record is None or not record.persistent:
         return None
     if record.active:
@@ -353,7 +354,7 @@ def receive_matched(signature_of: Callable[[Any], Signature | None]) -> Callable
     """Return the check of ``Message.Recv``, ``Irecv``, ``recv`` or ``irecv``."""
 
     def follow(monitor: Monitor, call: MpiCall, message: Any, *args: Any) -> After | None:
-        envelope, where = message._impl, args[0] if args else None
+        envelope, where = impl_of(message), args[0] if args else None
         receive = call.side(None, ANY_SOURCE, ANY_TAG, signature_of(where), False)
         monitor.received(envelope, receive)
         stores = receive.partner is not None and signature_of is not _pickled

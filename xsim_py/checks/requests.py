@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py.findings import REQUEST_LIFECYCLE, RESOURCE_LEAK
 from xsim_py.mpi.transport.message import Receive
+from xsim_py.mpi4py.inside import impl_of, null_of
 from xsim_py.mpi4py.request import Prequest, Request
 from xsim_py.mpi4py.request_tasks import GeneralizedOperation
 
@@ -60,8 +61,8 @@ def of_request(monitor: Monitor, call: MpiCall, request: object) -> RequestRecor
     """
     if not isinstance(request, Request):
         return None
-    task = request._impl
-    if task is request._null:
+    task = impl_of(request)
+    if task is null_of(request):
         return None
     requests = call.rank.requests
     record: RequestRecord | None = requests.get(id(task))
@@ -111,7 +112,7 @@ def _may_wait(call: MpiCall) -> str:
 
 def free(monitor: Monitor, call: MpiCall, request: Any) -> None:
     """Check ``Request.Free``."""
-    record = call.rank.requests.pop(id(request._impl), None)
+    record = call.rank.requests.pop(id(impl_of(request)), None)
     if record is None:
         return
     operation = record.task.operation
@@ -143,7 +144,7 @@ def _may_be_freed(record: RequestRecord) -> bool:
 
 def cancel(monitor: Monitor, call: MpiCall, request: Any) -> None:
     """Check ``Cancel``, which is only allowed for messages (MPI 4.1, 3.8.4 and 6.12)."""
-    record = call.rank.requests.get(id(request._impl))
+    record = call.rank.requests.get(id(impl_of(request)))
     if record is not None and record.collective is not None and record.active:
         text = f"the request of {record.title} is cancelled, which is not allowed for a collective"
         where = f"{monitor.where(call.place)}: cancelled here"
@@ -187,7 +188,7 @@ def wait_all(monitor: Monitor, call: MpiCall, cls: object, requests: Any, status
     """Check ``Waitall``."""
     records = call.rank.requests
     for request in requests:
-        record = records.get(id(request._impl))
+        record = records.get(id(impl_of(request)))
         if record is not None and not record.started:
             record.waited_for = True
 
@@ -215,7 +216,7 @@ def status_some(monitor: Monitor, call: MpiCall, cls: object, requests: Any, sta
 def _complete(call: MpiCall, requests: Sequence[Any]) -> None:
     """Stop guarding the buffers of requests found complete but not completed."""
     for request in requests:
-        record = call.rank.requests.get(id(request._impl))
+        record = call.rank.requests.get(id(impl_of(request)))
         if record is not None and record.active:
             end_uses(record)
 
@@ -244,7 +245,7 @@ def note_lost(monitor: Monitor) -> None:
         for record in state.requests.values()
         if record.active and monitor.is_over(record.place)
     ]
-    named = {id(each._impl) for each in gc.get_objects() if issubclass(type(each), Request)} if unfinished else set()
+    named = {id(impl_of(each)) for each in gc.get_objects() if issubclass(type(each), Request)} if unfinished else set()
     monitor.lost = [(state, record) for state, record in unfinished if id(record.task) not in named]
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from xsim_py.code_origin import of_program
 from xsim_py.mpi4py.comm import Comm
 from xsim_py.mpi4py.handle import Handle
+from xsim_py.mpi4py.inside import comm_of
 
 from .elements import picked
 from .sources import A_METHOD, A_TEXT, A_TRUTH, LOAD, MAYBE, STORE, VIEWING, ArrayName, Index, Touch
@@ -212,7 +213,7 @@ def _attribute(owner: object, name: str) -> Any:
     """Return an attribute of an object without running program code."""
     if isinstance(owner, Comm) and name in ("rank", "size"):
         try:
-            core = owner._comm()
+            core = comm_of(owner)
         except Exception:  # the instruction itself reports the error
             return None
         return core.me if name == "rank" else len(core.ranks)

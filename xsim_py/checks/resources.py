@@ -14,8 +14,9 @@ from xsim_py.mpi4py.datatype import Datatype
 from xsim_py.mpi4py.errhandler import Errhandler
 from xsim_py.mpi4py.file import File
 from xsim_py.mpi4py.group import Group
-from xsim_py.mpi4py.handle import Handle
+from xsim_py.mpi4py.handle import CONSTANTS, Handle
 from xsim_py.mpi4py.info import Info
+from xsim_py.mpi4py.inside import impl_of, null_of
 from xsim_py.mpi4py.op import Op
 from xsim_py.mpi4py.session import Session
 from xsim_py.mpi4py.win import Win
@@ -64,11 +65,11 @@ def note_created(call: MpiCall, result: Any) -> None:
     if call.frame is None or call.frame.f_code.co_filename.startswith(_OURS):
         return
     kind = next((kind for cls, kind in KINDS.items() if isinstance(result, cls)), None)
-    if kind is None or result._impl is result._null or call.name in _NOT_MADE or _is_predefined(result._impl):
+    if kind is None or impl_of(result) is null_of(result) or call.name in _NOT_MADE or _is_predefined(impl_of(result)):
         return
-    entry = call.rank.objects.get(id(result._impl))
+    entry = call.rank.objects.get(id(impl_of(result)))
     if entry is None:
-        entry = call.rank.objects[id(result._impl)] = _Created(result._impl, kind, call.title, call.place)
+        entry = call.rank.objects[id(impl_of(result))] = _Created(impl_of(result), kind, call.title, call.place)
     entry.count += 1
 
 
@@ -78,8 +79,8 @@ _constants: tuple[int, frozenset[int]] = (0, frozenset())
 def _is_predefined(impl: object) -> bool:
     """Return True for the object of a predefined constant, or a datatype that need not be freed."""
     global _constants
-    if _constants[0] != len(Handle._constants):
-        _constants = len(Handle._constants), frozenset(id(each._impl) for each in Handle._constants.values())
+    if _constants[0] != len(CONSTANTS):
+        _constants = len(CONSTANTS), frozenset(id(impl_of(each)) for each in CONSTANTS.values())
     return id(impl) in _constants[1] or getattr(impl, "is_predefined", False)
 
 
@@ -87,7 +88,7 @@ def free(monitor: Monitor, call: MpiCall, handle: object, *args: object) -> Afte
     """Check ``Free``, ``Disconnect``, ``Close`` and the other calls that free an object."""
     if not isinstance(handle, Handle):  # `File.Delete` is a class method
         return None
-    impl = handle._impl
+    impl = impl_of(handle)
 
     def freed(_: Any) -> None:
         entry = call.rank.objects.get(id(impl))

@@ -16,6 +16,7 @@ from xsim_py.findings import EPOCH_LIFECYCLE
 from xsim_py.mpi import errors
 from xsim_py.mpi.constants import LOCK_EXCLUSIVE, MODE_NOPRECEDE
 from xsim_py.mpi4py.bufspec import message, receiver
+from xsim_py.mpi4py.inside import impl_of, members_of, null_of
 from xsim_py.mpi4py.op import INSTANCES
 from xsim_py.mpi4py.win import place_in_target
 
@@ -39,12 +40,12 @@ _ndarray = np.ndarray
 
 def _window_of(call: MpiCall, win: Any) -> OpenWindow | None:
     """Return the state of a window; None for a null window."""
-    if win._impl is win._null:
+    if impl_of(win) is null_of(win):
         return None
     windows = call.rank.windows
-    found: OpenWindow | None = windows.get(id(win._impl))
+    found: OpenWindow | None = windows.get(id(impl_of(win)))
     if found is None:
-        found = windows[id(win._impl)] = OpenWindow(win._impl)
+        found = windows[id(impl_of(win))] = OpenWindow(impl_of(win))
     return found
 
 
@@ -70,7 +71,7 @@ def _access(
         call.title,
         call.place,
         how,
-        f"{getattr(op._impl, 'name', '')} on {kind_of_elements(core)}" if op is not None else "",
+        f"{getattr(impl_of(op), 'name', '')} on {kind_of_elements(core)}" if op is not None else "",
         buffers.pieces_from(displacement * window.shape.units[target], core, count) if count * core.size else [],
         exclusive=mine.locks.get(target) == LOCK_EXCLUSIVE,
         epoch=mine.fences,
@@ -465,7 +466,7 @@ def _await_signals(monitor: Monitor, call: MpiCall, mine: OpenWindow, kind: str,
 def _ranks_in_window(mine: OpenWindow, group: Any) -> list[int]:
     """Return the ranks of a group's members in a window."""
     try:
-        return [mine.window.comm.ranks.index(rank) for rank in group._members.ranks]
+        return [mine.window.comm.ranks.index(rank) for rank in members_of(group).ranks]
     except (AttributeError, ValueError, errors.Exception):  # the call itself reports the error
         return []
 

@@ -11,6 +11,7 @@ from xsim_py.mpi.constants import COMBINER_STRUCT
 from xsim_py.mpi.datatype import Type
 from xsim_py.mpi4py.bufspec import message, usable
 from xsim_py.mpi4py.datatype import INSTANCES, Datatype
+from xsim_py.mpi4py.inside import impl_of
 from xsim_py.mpi4py.memory import is_in_place
 
 Signature: TypeAlias = tuple[tuple[str, int], ...]
@@ -50,11 +51,11 @@ _of_arrays = {dtype: _BySize(name) for dtype, name in KNOWN.items()}
 @lru_cache(maxsize=256)
 def _runs(core: Type) -> Signature:
     """Return the signature of one element of a datatype."""
-    if core is INSTANCES["PACKED"]._impl:
+    if core is impl_of(INSTANCES["PACKED"]):
         return ((_PACKED, 1),)
-    if core is INSTANCES["BYTE"]._impl:
+    if core is impl_of(INSTANCES["BYTE"]):
         return ((_BYTE, 1),)
-    if core is INSTANCES["CHAR"]._impl:
+    if core is impl_of(INSTANCES["CHAR"]):
         return (("MPI.CHAR", 1),)
     if core.recipe.types and core.dtype is None:
         return _joined([run for old, n in _members(core) for run in _times(_runs(old), n)])
@@ -115,8 +116,8 @@ def of_buffer(buf: object, blocks: int = 0) -> Signature | None:
         if type(buf) is list and len(buf) == 3 and not blocks:
             _, count, datatype = buf  # hot path: the call itself rejects any other values
             if type(datatype) is Datatype and type(count) is int and count >= 0:
-                usable(datatype._impl)
-                return of_elements(datatype._impl, count)
+                usable(impl_of(datatype))
+                return of_elements(impl_of(datatype), count)
         parsed = message(buf, writable=False, blocks=blocks)
     except Exception:  # the call itself reports the error
         return None

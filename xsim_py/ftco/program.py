@@ -90,4 +90,6 @@ def _state(comm: object, name: str) -> Any:
             f"xsim_py.ftco.{name}: needs a simulated communicator; "
             "run the program by: xsim run -n N --collectives ftco PROGRAM"
         )
-    return comm._comm()
+    from xsim_py.mpi4py.inside import comm_of
+
+    return comm_of(comm)

@@ -29,6 +29,7 @@ from xsim_py.mpi4py.code_tables import derived
 from xsim_py.mpi4py.datatype import TYPE_DICT, Datatype, core_of
 from xsim_py.mpi4py.dlpack import at_address, is_foreign
 from xsim_py.mpi4py.handle import int_list
+from xsim_py.mpi4py.inside import impl_of
 from xsim_py.mpi4py.memory import exported, flat_view, flattened, is_bottom, is_in_place
 
 __all__ = [
@@ -64,7 +65,7 @@ filler = FILL.get
 """Hot path: with ``FILL.get`` in a module that imports `FILL`, Python creates a method object each time."""
 
 # Long doubles are excluded: messages omit their padding.
-_FAST = derived({np.dtype(code): TYPE_DICT[code]._impl for code in "?bBhiqlHIQLefdFD"})
+_FAST = derived({np.dtype(code): impl_of(TYPE_DICT[code]) for code in "?bBhiqlHIQLefdFD"})
 
 
 class UserBuffer:
@@ -433,12 +434,11 @@ def _memory(buf: object, datatype: object, writable: bool) -> tuple[memoryview |
 
 def type_of(datatype: Any) -> Type:
     """Return the type of a `Datatype` or a type code."""
-    if isinstance(datatype, Datatype):
-        return datatype._impl
     try:
-        return TYPE_DICT[datatype]._impl
+        found: Type = impl_of(datatype if isinstance(datatype, Datatype) else TYPE_DICT[datatype])
     except KeyError:
         raise KeyError(f"cannot map {datatype!r} to MPI datatype") from None
+    return found
 
 
 def _type_of_format(form: str) -> Type:

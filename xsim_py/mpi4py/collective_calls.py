@@ -23,11 +23,12 @@ from . import object_plans as objects
 from .call_table import COLLECTIVES, Collective
 from .collective_plans import Plan
 from .commhandle import CommHandle
+from .handle import handle_of
 from .info import INFO_NULL, Info
 from .memory import KnownViews
 from .methods import Method, add_methods
 from .op import INSTANCES, Op
-from .request import Prequest, Request, Task
+from .request import Prequest, Request, Task, persistent
 
 __all__ = ["Collectives", "NeighborCollectives", "Scans", "handled", "persist", "plan_of", "run", "start"]
 
@@ -85,7 +86,7 @@ def start(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) 
     operation = refused(comm, None, collective=name)
     if operation is not None:
         channel(comm, note(name), admitted=True)  # it counts as a call nevertheless
-        return Request._make(Task(operation, comm=comm))
+        return handle_of(Request, Task(operation, comm=comm))
     try:
         planned = handled(comm, plan, comm, name, *args)
     except Exception as error:
@@ -93,7 +94,7 @@ def start(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) 
         raise
     if planned is None:
         return Request()
-    return Request._make(Task(begin(name, partial(timed, *planned)), comm=comm))
+    return handle_of(Request, Task(begin(name, partial(timed, *planned)), comm=comm))
 
 
 def handled(comm: Communicator, function: Callable[..., Any], *args: object) -> Any:
@@ -137,7 +138,7 @@ def persist(comm: Communicator, plan: Callable[..., Plan], name: str, *args: obj
             counted.discard(comm)
         return None if planned is None else begin(name, partial(timed, *planned))
 
-    return Prequest._prepare(Task(None, None, comm), start)
+    return persistent(Task(None, None, comm), start)
 
 
 def _numbers(comm: Communicator) -> tuple[int, int]:

@@ -54,6 +54,7 @@ from .bufspec import (
 )
 from .ftco_replacements import BufferFill
 from .handle import int_list
+from .inside import impl_of
 from .op import Op
 from .plain_arguments import integer
 
@@ -144,12 +145,12 @@ def fold_of(op: Op, datatype: Type) -> Fold:
     """Return an operation on the elements of a message."""
     if not isinstance(op, Op):
         raise TypeError(f"Argument 'op' has incorrect type (expected mpi4py.MPI.Op, got {type(op).__name__})")
-    operation = op._impl
+    operation = impl_of(op)
     return operation.folds.get(datatype) or make_fold(operation, datatype)
 
 
 def op_name(op: Op) -> str:
-    return op._impl.name or "a user-defined operation"
+    return impl_of(op).name or "a user-defined operation"
 
 
 def _in_place(comm: Communicator, buf: object) -> bool:

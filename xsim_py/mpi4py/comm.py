@@ -18,10 +18,11 @@ from xsim_py.mpi.session import note_session
 from .collective_calls import Collectives, Scans
 from .commhandle import SELF, WORLD
 from .errhandler import Errhandler
-from .group import Group
-from .handle import Null
+from .group import Group, group_of
+from .handle import Null, handle_of, predefine, predefine_null
 from .info import INFO_NULL, Info
-from .management import Management
+from .inside import comm_of, impl_of, members_of, plain_class_of
+from .management import Management, member_ranks, wrapped
 from .methods import attribute
 from .p2p import PointToPoint
 from .partitioned import Partitioned
@@ -51,8 +52,8 @@ class Comm(Management, PointToPoint, Partitioned, Collectives, FaultTolerance):
         found: Comm = super().fromhandle(handle)
         if type(found).__module__ != "mpi4py.MPI" or not found:
             return found  # null, or of a class of the program
-        kind = Topologies._class_of(found.Get_topology()) or found._plain_class()
-        made: Comm = kind._make(found._impl)
+        kind = Topologies._class_of(found.Get_topology()) or plain_class_of(found)
+        made: Comm = handle_of(kind, impl_of(found))
         return made
 
     def _plain_class(self) -> type[Any]:
@@ -60,13 +61,13 @@ class Comm(Management, PointToPoint, Partitioned, Collectives, FaultTolerance):
 
     @classmethod
     def Get_parent(cls) -> Intercomm:
-        found = parent_of(COMM_WORLD._comm())
-        return Intercomm() if found is None else Intercomm._wrap(found)
+        found = parent_of(comm_of(COMM_WORLD))
+        return Intercomm() if found is None else wrapped(Intercomm, found)
 
     @classmethod
     def Join(cls, fd: int) -> Intercomm:
-        made = join(COMM_SELF._comm(), operator.index(fd))
-        return Intercomm() if made is None else Intercomm._wrap(made)
+        made = join(comm_of(COMM_SELF), operator.index(fd))
+        return Intercomm() if made is None else wrapped(Intercomm, made)
 
 
 class Intracomm(Comm, Scans, Topologies, ProcessCreation):
@@ -88,7 +89,7 @@ class Intracomm(Comm, Scans, Topologies, ProcessCreation):
         info: Info = INFO_NULL,
         errhandler: Errhandler | None = None,
     ) -> Intracomm:
-        return _configured(cls._wrap(_from_group(group, stringtag)), info, errhandler)
+        return _configured(wrapped(cls, _from_group(group, stringtag)), info, errhandler)
 
     def _connected(self, made: Communicator) -> Intercomm:
         return self._new(made, Intercomm)
@@ -96,7 +97,7 @@ class Intracomm(Comm, Scans, Topologies, ProcessCreation):
     def Create_group(self, group: Group, tag: int = 0) -> Intracomm:
         comm = self._comm()
         create = noncollective.create_among_survivors if comm.fabric.settings.discovers else manage.create_from_members
-        members = self._members(group)
+        members = member_ranks(self, group)
         if comm.box.rank.number not in members:
             return Intracomm()
         made = self._make_uniform("Intracomm.Create_group", create, members, tag, members=members)
@@ -106,7 +107,7 @@ class Intracomm(Comm, Scans, Topologies, ProcessCreation):
         comm = self._comm()
         if not 0 <= local_leader < len(comm.ranks):
             comm.fail(c.ERR_RANK, f"local leader {local_leader} is not in 0..{len(comm.ranks) - 1}")
-        peer = peer_comm._comm() if comm.me == local_leader else None
+        peer = comm_of(peer_comm) if comm.me == local_leader else None
         if peer is not None and not 0 <= remote_leader < len(peer.remote):
             comm.fail(c.ERR_RANK, f"remote leader {remote_leader} is not in 0..{len(peer.remote) - 1}")
         name = "Intracomm.Create_intercomm"
@@ -140,16 +141,18 @@ class Intercomm(Comm):
             if not 0 <= leader < group.Get_size():
                 fail(c.ERR_RANK, f"leader {leader} is not in 0..{group.Get_size() - 1}")
         local = _from_group(local_group, stringtag)
-        leaders = tuple(sorted((local_group._members.ranks[local_leader], remote_group._members.ranks[remote_leader])))
+        local_ranks, remote_ranks = members_of(local_group).ranks, members_of(remote_group).ranks
+        leaders = tuple(sorted((local_ranks[local_leader], remote_ranks[remote_leader])))
         peer, place = None, 0
         if local.me == local_leader:  # the leaders meet on a context that is independent of COMM_WORLD's state
             cid = derive_cid(WORLD_CID, "groups", str(stringtag), leaders)
             peer = Communicator(shared_context(local.fabric, cid, leaders), local.box)
             place = 1 - peer.me
-        return _configured(cls._wrap(manage.create_intercomm(local, local_leader, peer, place, 0)), info, errhandler)
+        made = wrapped(cls, manage.create_intercomm(local, local_leader, peer, place, 0))
+        return _configured(made, info, errhandler)
 
     def Get_remote_group(self) -> Group:
-        return Group._of(Members(self._inter().remote))
+        return group_of(Members(self._inter().remote))
 
     remote_group = attribute(Get_remote_group)
 
@@ -174,15 +177,15 @@ def _from_group(group: Group, stringtag: str) -> Communicator:
 
     `stringtag` separates concurrent calls with equal groups.
     """
-    world_comm = COMM_WORLD._comm()
-    ranks, tag = group._members.ranks, str(stringtag)
+    world_comm = comm_of(COMM_WORLD)
+    ranks, tag = members_of(group).ranks, str(stringtag)
     if world_comm.fabric.settings.discovers:
         made = noncollective.create_from_survivors(world_comm, ranks, tag)
     else:
         made = manage.create_from_members(world_comm, ranks, ("group", tag), WORLD_CID)
     if made is None:
         fail(c.ERR_GROUP, "this process is not a member of the group")
-    session = group._impl.session
+    session = impl_of(group).session
     if session is not None:
         note_session(made, session)
     return made
@@ -197,6 +200,6 @@ def _configured(comm: C, info: Info, errhandler: Errhandler | None) -> C:
     return comm
 
 
-COMM_NULL: Comm = Comm._constant("COMM_NULL", Comm._null, 0x100)
-COMM_WORLD: Intracomm = Intracomm._constant("COMM_WORLD", WORLD, 0x101)
-COMM_SELF: Intracomm = Intracomm._constant("COMM_SELF", SELF, 0x102)
+COMM_NULL: Comm = predefine_null(Comm, 0x100)
+COMM_WORLD: Intracomm = predefine(Intracomm, "COMM_WORLD", WORLD, 0x101)
+COMM_SELF: Intracomm = predefine(Intracomm, "COMM_SELF", SELF, 0x102)

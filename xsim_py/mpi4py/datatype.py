@@ -14,7 +14,8 @@ from xsim_py.mpi.per_process import of_process
 from xsim_py.mpi.predefined import PREDEFINED
 from xsim_py.mpi4py.attribute_calls import Attributed
 from xsim_py.mpi4py.code_tables import CodeTable
-from xsim_py.mpi4py.handle import Handle, int_list
+from xsim_py.mpi4py.handle import CONSTANTS, handle_of, int_list
+from xsim_py.mpi4py.inside import impl_of
 from xsim_py.mpi4py.memory import flat_view
 from xsim_py.mpi4py.plain_arguments import plain_text
 
@@ -194,7 +195,7 @@ class Datatype(Attributed):
 
     @classmethod
     def Get_value_index(cls, value: Datatype, index: Datatype) -> Self:
-        return cls._make(construct.value_index(value._impl, index._impl))
+        return cls._make(construct.value_index(impl_of(value), impl_of(index)))
 
     @classmethod
     def Create_f90_integer(cls, r: int) -> Self:
@@ -242,7 +243,7 @@ class Datatype(Attributed):
         recipe = self._live().recipe
         if recipe.combiner == c.COMBINER_NAMED:
             fail(c.ERR_TYPE, "a named datatype has no contents")
-        return list(recipe.integers), [], list(recipe.counts), [Datatype._make(core) for core in recipe.types]
+        return list(recipe.integers), [], list(recipe.counts), [handle_of(Datatype, core) for core in recipe.types]
 
     contents = property(Get_contents)
 
@@ -250,7 +251,7 @@ class Datatype(Attributed):
         recipe = self._live().recipe
         if recipe.combiner == c.COMBINER_NAMED:
             return self, "NAMED", {}
-        types = [Datatype._make(core) for core in recipe.types]
+        types = [handle_of(Datatype, core) for core in recipe.types]
         params = {name: list(value) if isinstance(value, list) else value for name, value in recipe.params.items()}
         if "datatypes" in params:
             params["datatypes"] = types
@@ -377,12 +378,12 @@ def _typestr(core: Type) -> str:
 
 def typecode(datatype: Datatype) -> str | None:
     """Return the result of `Datatype.tocode`, or None."""
-    return _basic(datatype._impl).code or None
+    return _basic(impl_of(datatype)).code or None
 
 
 def typealign(datatype: Datatype) -> int | None:
     """Return the alignment in bytes of a predefined type or a duplicate of one, else None."""
-    core = _basic(datatype._impl)
+    core = _basic(impl_of(datatype))
     return core.alignment if core.is_predefined and core is not NULL else None
 
 
@@ -401,7 +402,8 @@ def core_of(datatype: object) -> Type:
     """Return the core type of an argument that must be a Datatype."""
     if not isinstance(datatype, Datatype):
         raise TypeError(f"Cannot convert {type(datatype).__name__} to mpi4py.MPI.Datatype")
-    return datatype._impl
+    core: Type = impl_of(datatype)
+    return core
 
 
 def _integers(values: Sequence[int], length: int | None = None) -> list[int]:
@@ -444,10 +446,10 @@ def _instances() -> dict[str, Datatype]:
     by_type: dict[Type, Datatype] = {}
     for name, core in PREDEFINED.items():
         if core is NULL:
-            found[name] = Datatype._make(core)
+            found[name] = handle_of(Datatype, core)
         else:
-            found[name] = by_type.setdefault(core, Datatype._make(core))
-    Handle._constants.update((name, found[name]) for name in _names().values())
+            found[name] = by_type.setdefault(core, handle_of(Datatype, core))
+    CONSTANTS.update((name, found[name]) for name in _names().values())
     return found
 
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errhandler as handlers
-from xsim_py.mpi4py.handle import Handle, Null, UserFunctions
+from xsim_py.mpi4py.handle import Handle, Null, UserFunctions, handle_of, predefine, predefine_null
 
 __all__ = ["ERRHANDLER_NULL", "ERRORS_ABORT", "ERRORS_ARE_FATAL", "ERRORS_RETURN", "Errhandler"]
 
@@ -23,14 +23,6 @@ class Errhandler(Handle):
     def __new__(cls, errhandler: Errhandler | None = None) -> Self:
         return cls._copy(errhandler)
 
-    @classmethod
-    def _create(cls, kind: str, function: Callable[[Any, int], object]) -> Self:
-        """Create the handler of a user's function: the body of every ``Create_errhandler``."""
-        if not callable(function):
-            raise TypeError(f"an error handler is a function, not {type(function).__name__}")
-        handler = handlers.ErrorHandler(f"{kind} error handler", function, kind)
-        return cls._make(UserFunctions.of(f"{kind} error handler").register(handler))
-
     def free(self) -> None:
         if self:
             self.Free()
@@ -41,7 +33,15 @@ class Errhandler(Handle):
         self._set_null()
 
 
-ERRHANDLER_NULL = Errhandler._constant("ERRHANDLER_NULL", Errhandler._null, 0x140)
-ERRORS_ARE_FATAL = Errhandler._constant("ERRORS_ARE_FATAL", handlers.ARE_FATAL, 0x141)
-ERRORS_ABORT = Errhandler._constant("ERRORS_ABORT", handlers.ABORT, 0x142)
-ERRORS_RETURN = Errhandler._constant("ERRORS_RETURN", handlers.RETURN, 0x143)
+def create_errhandler(kind: str, function: Callable[[Any, int], object]) -> Errhandler:
+    """Create the handler of a user's function: the body of every ``Create_errhandler``."""
+    if not callable(function):
+        raise TypeError(f"an error handler is a function, not {type(function).__name__}")
+    handler = handlers.ErrorHandler(f"{kind} error handler", function, kind)
+    return handle_of(Errhandler, UserFunctions.of(f"{kind} error handler").register(handler))
+
+
+ERRHANDLER_NULL = predefine_null(Errhandler, 0x140)
+ERRORS_ARE_FATAL = predefine(Errhandler, "ERRORS_ARE_FATAL", handlers.ARE_FATAL, 0x141)
+ERRORS_ABORT = predefine(Errhandler, "ERRORS_ABORT", handlers.ABORT, 0x142)
+ERRORS_RETURN = predefine(Errhandler, "ERRORS_RETURN", handlers.RETURN, 0x143)

@@ -17,8 +17,9 @@ from xsim_py.process.lifecycle import abort_job
 from xsim_py.process.output.tracebacks import report
 from xsim_py.process.ranks import current
 
-from .errhandler import Errhandler
-from .handle import Handle
+from .errhandler import Errhandler, create_errhandler
+from .handle import Handle, handle_of
+from .inside import live_impl
 from .options import current_options
 
 __all__ = ["BoundHandler", "HandleFactory", "HasErrorHandler", "Reporting", "first_handler"]
@@ -54,8 +55,9 @@ class HandleFactory:
         self.cls = cls  # the class of the argument
         self.impl = impl  # the object of the handle
 
-    def _make(self, comm: object) -> Any:
-        return self.cls._make(self.impl)
+    def make(self) -> Any:
+        """Return the argument."""
+        return handle_of(self.cls, self.impl)
 
 
 class BoundHandler:
@@ -65,7 +67,7 @@ class BoundHandler:
 
     def __init__(self, handler: handlers.ErrorHandler, factory: Any) -> None:
         self.handler = handler
-        self.factory = factory  # the class of the object passed to a user's function
+        self.factory = factory  # the class or `HandleFactory` of the object passed to a user's function
 
     def __call__(self, comm: Any, error: errors.Exception) -> bool:
         """Act on an error; return True if the user's function has handled it."""
@@ -76,7 +78,9 @@ class BoundHandler:
             rank = comm.box.rank.number
             abort_job(error.Get_error_class(), f"{self.handler.name} at rank {rank} on {comm.label()}: {error}")
         try:
-            function(self.factory._make(comm), error.Get_error_code())
+            is_fixed = isinstance(self.factory, HandleFactory)
+            handle = self.factory.make() if is_fixed else handle_of(self.factory, comm)
+            function(handle, error.Get_error_code())
         except Exception as problem:
             report(problem)
             abort_job(1, f"an error handler raised {type(problem).__name__}: {problem}")
@@ -113,15 +117,15 @@ class HasErrorHandler(Handle):
 
     @classmethod
     def Create_errhandler(cls, errhandler_fn: Callable[[Any, int], None]) -> Errhandler:
-        return Errhandler._create(cls._kind, errhandler_fn)
+        return create_errhandler(cls._kind, errhandler_fn)
 
     def Get_errhandler(self) -> Errhandler:
         bound = self._handler_owner().errhandler
-        return Errhandler._make(handlers.RETURN if bound is None else bound.handler)
+        return handle_of(Errhandler, handlers.RETURN if bound is None else bound.handler)
 
     def Set_errhandler(self, errhandler: Errhandler) -> None:
         owner = self._handler_owner()
-        handler: handlers.ErrorHandler = errhandler._live()
+        handler: handlers.ErrorHandler = live_impl(errhandler)
         if handler.kind not in ("", self._kind):
             owner.fail(c.ERR_ERRHANDLER, f"this error handler was made for a {handler.kind}")
         owner.errhandler = None if handler is handlers.RETURN else BoundHandler(handler, self._handle_factory())

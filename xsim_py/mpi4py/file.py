@@ -27,13 +27,14 @@ from .comm import Intracomm
 from .commhandle import mailbox
 from .datatype import INSTANCES, Datatype
 from .errhandling import BoundHandler, HandleFactory, HasErrorHandler, Reporting, first_handler
-from .group import Group
-from .handle import Null
+from .group import Group, group_of
+from .handle import Null, handle_of, predefine_null
 from .info import INFO_NULL, Info
+from .inside import comm_of, impl_of, live_impl
 from .methods import Method, add_methods, attribute
 from .request import Request
 from .request_tasks import Task, set_empty
-from .status import Status
+from .status import Status, set_message
 
 __all__ = ["FILE_NULL", "File", "Register_datarep"]
 
@@ -92,7 +93,7 @@ class _Transfer(Task):
 def _fill(status: Status | None, size_bytes: int) -> None:
     set_empty(status)
     if status is not None:
-        status._set(c.ANY_SOURCE, c.ANY_TAG, size_bytes)
+        set_message(status, c.ANY_SOURCE, c.ANY_TAG, size_bytes)
 
 
 class File(HasErrorHandler):
@@ -150,7 +151,7 @@ class File(HasErrorHandler):
     ) -> Self:
         path = os.fsdecode(filename)
         with Reporting(_NullFile.of_running_process()):
-            file = open_file(comm._comm(), path, operator.index(amode), info.items())
+            file = open_file(comm_of(comm), path, operator.index(amode), info.items())
             factory: Any = HandleFactory(cls, file)
             of_null = _NullFile.of_running_process().errhandler
             default = of_null and BoundHandler(of_null.handler, factory)
@@ -187,7 +188,7 @@ class File(HasErrorHandler):
     amode = attribute(Get_amode)
 
     def Get_group(self) -> Group:
-        return Group._of(Members(self._file().comm.shown.ranks))
+        return group_of(Members(self._file().comm.shown.ranks))
 
     group = attribute(Get_group)
 
@@ -229,7 +230,7 @@ class File(HasErrorHandler):
         return view.displacement, _returned_type(view.etype), _returned_type(view.filetype), view.representation
 
     def Get_type_extent(self, datatype: Datatype) -> int:
-        return self._manage(lambda file: manage.type_extent(file, datatype._live())) or 0
+        return self._manage(lambda file: manage.type_extent(file, live_impl(datatype))) or 0
 
     def Get_byte_offset(self, offset: int) -> int:
         return self._manage(manage.byte_offset, operator.index(offset)) or 0
@@ -265,7 +266,7 @@ class File(HasErrorHandler):
         with Reporting(file.comm):
             body = access.prepare(file, call, operator.index(offset), message(buf, writable=not call.writing))
             operation = begin(call.name, body)
-        return Request._make(_Transfer(operation, comm=file.comm))
+        return handle_of(Request, _Transfer(operation, comm=file.comm))
 
     def _begin(self, call: FileCall, offset: int, buf: object) -> None:
         file = self._file()
@@ -349,12 +350,13 @@ def _core(datatype: Datatype, name: str) -> Type:
     if not isinstance(datatype, Datatype):
         kind = type(datatype).__name__
         raise TypeError(f"Argument '{name}' has incorrect type (expected mpi4py.MPI.Datatype, got {kind})")
-    return datatype._impl
+    core: Type = impl_of(datatype)
+    return core
 
 
 def _returned_type(datatype: Type) -> Datatype:
     """Return a type as returned by MPI_File_get_view: the program frees it."""
-    return Datatype._make(datatype if datatype.is_predefined else duplicate(datatype))
+    return handle_of(Datatype, datatype if datatype.is_predefined else duplicate(datatype))
 
 
-FILE_NULL: Any = File._constant("FILE_NULL", File._null, 0x118)
+FILE_NULL: Any = predefine_null(File, 0x118)

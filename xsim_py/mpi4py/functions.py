@@ -26,8 +26,9 @@ from .datatype import INSTANCES, _datatype_create, _datatype_decode
 from .datatype import typealign as _typealign
 from .datatype import typecode as _typecode
 from .file import Register_datarep
-from .handle import int_list
+from .handle import handle_of, int_list
 from .info import INFO_NULL, Info, _text
+from .inside import comm_of
 from .interop import _addressof, _handleof, _sizeof
 from .memory import BottomType, BufferAutomaticType, InPlaceType, buffer, exported
 from .misplaced_calls import reject_misplaced_calls
@@ -300,7 +301,7 @@ def Flush_buffer() -> None:
 
 def Iflush_buffer() -> Request:
     box = mailbox()
-    return Request._make(Task(begin("MPI.Iflush_buffer", lambda: send_buffers.flush(box))))
+    return handle_of(Request, Task(begin("MPI.Iflush_buffer", lambda: send_buffers.flush(box))))
 
 
 # --------------------------------------------------------------------------------- mpi4py's own, underscored
@@ -311,7 +312,7 @@ def _set_abort_status(status: int) -> None:
 
 
 def _comm_lock_table(comm: Any) -> dict[Hashable, Any]:
-    state = comm._comm()
+    state = comm_of(comm)
     if state.locks is None:
         state.locks = {}
     table: dict[Hashable, Any] = state.locks
@@ -323,11 +324,12 @@ def _comm_lock(comm: object, key: Hashable | None = None) -> Any:
 
 
 def _commctx_intra(comm: Intracomm) -> tuple[Intracomm, int]:
-    context = context_of(comm._comm(), "mpi4py")
-    return Intracomm._make(context.comm), context.next_tag()
+    context = context_of(comm_of(comm), "mpi4py")
+    return handle_of(Intracomm, context.comm), context.next_tag()
 
 
 def _commctx_inter(comm: Intercomm) -> tuple[Intercomm, int, Intracomm, bool]:
-    context = context_of(comm._comm(), "mpi4py")
+    context = context_of(comm_of(comm), "mpi4py")
     assert context.comm is not None
-    return Intercomm._make(context.comm), context.next_tag(), Intracomm._make(context.comm.local), context.low_group
+    inter, local = handle_of(Intercomm, context.comm), handle_of(Intracomm, context.comm.local)
+    return inter, context.next_tag(), local, context.low_group

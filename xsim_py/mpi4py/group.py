@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import group as groups
-from xsim_py.mpi4py.handle import Handle, Null, int_list
+from xsim_py.mpi4py.handle import Handle, Null, int_list, predefine, predefine_null
 from xsim_py.mpi4py.info import _text
+from xsim_py.mpi4py.inside import impl_of, live_impl, members_of
 from xsim_py.mpi4py.methods import attribute
 from xsim_py.mpi4py.plain_arguments import integer
 from xsim_py.process.ranks import current
@@ -56,28 +57,28 @@ class Group(Handle):
         members = self._members
         places = range(len(members)) if ranks is None else int_list(ranks)
         if group is None:  # mpi4py means COMM_WORLD's group, whose ranks are world ranks
-            group = Group._of(groups.Members(range(max(members.ranks, default=-1) + 1)))
-        return groups.translate(members, places, group._members)
+            group = group_of(groups.Members(range(max(members.ranks, default=-1) + 1)))
+        return groups.translate(members, places, members_of(group))
 
     def Compare(self, group: Group) -> int:
-        return groups.compare(self._members, group._members)
+        return groups.compare(self._members, members_of(group))
 
     def Dup(self) -> Self:
         return self._of(self._members)
 
     @classmethod
     def Union(cls, group1: Group, group2: Group) -> Self:
-        return cls._of(groups.union(group1._members, group2._members))
+        return cls._of(groups.union(members_of(group1), members_of(group2)))
 
     @classmethod
     def Intersection(cls, group1: Group, group2: Group) -> Self:
-        return cls._of(groups.intersection(group1._members, group2._members))
+        return cls._of(groups.intersection(members_of(group1), members_of(group2)))
 
     Intersect = Intersection
 
     @classmethod
     def Difference(cls, group1: Group, group2: Group) -> Self:
-        return cls._of(groups.difference(group1._members, group2._members))
+        return cls._of(groups.difference(members_of(group1), members_of(group2)))
 
     def Incl(self, ranks: Sequence[int]) -> Self:
         return self._of(groups.include(self._members, _hashable(ranks)))
@@ -93,14 +94,19 @@ class Group(Handle):
 
     @classmethod
     def Create_from_session_pset(cls, session: Session, pset_name: str) -> Self:
-        inner = session._session
+        inner = live_impl(session)
         made = cls._of(groups.Members(inner.members(pset_name_of(pset_name))))
-        made._impl.session = inner
+        impl_of(made).session = inner
         return made
 
     def Free(self) -> None:
         self._live()
         self._set_null()
+
+
+def group_of(members: groups.Members, cls: type[Group] = Group) -> Group:
+    """Return the group of some processes."""
+    return cls._of(members)
 
 
 def pset_name_of(name: str) -> str:
@@ -121,5 +127,5 @@ def _triplets(ranks: Sequence[tuple[int, int, int]]) -> Any:
     return tuple((integer(first), integer(last), integer(stride)) for first, last, stride in ranks)
 
 
-GROUP_NULL = Group._constant("GROUP_NULL", Group._null, 0x108)
-GROUP_EMPTY = Group._constant("GROUP_EMPTY", groups.EMPTY, 0x109)
+GROUP_NULL = predefine_null(Group, 0x108)
+GROUP_EMPTY = predefine(Group, "GROUP_EMPTY", groups.EMPTY, 0x109)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, NoReturn, Self, TypeVar
 
 import numpy as np
 
@@ -17,8 +17,14 @@ from xsim_py.mpi import handles
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi.per_process import of_process
 
-__all__ = ["Handle", "Null", "UserFunctions", "int_list"]
+from .inside import impl_of, null_of
 
+__all__ = ["CONSTANTS", "Handle", "Null", "UserFunctions", "handle_of", "int_list", "predefine", "predefine_null"]
+
+H = TypeVar("H", bound="Handle")
+
+CONSTANTS: dict[str, Handle] = {}
+"""The predefined handles, by name."""
 
 _blank = object.__new__
 
@@ -32,6 +38,16 @@ class Null:
         self.name = name
 
 
+def handle_of(cls: type[H], impl: Any) -> H:
+    """Return a handle of an object.
+
+    If `cls` is the user's subclass, call its ``__new__`` like mpi4py.
+    """
+    self = _blank(cls) if cls._is_ours else cls.__new__(cls)
+    self._impl = impl
+    return self
+
+
 class Handle:
     """The base of the handle classes.
 
@@ -43,7 +59,6 @@ class Handle:
 
     _null: ClassVar[Null]
     _error: ClassVar[int]
-    _constants: ClassVar[dict[str, Handle]] = {}
 
     _is_ours: ClassVar[bool]  # whether it is one of our classes, whose `__new__` does nothing else
 
@@ -62,8 +77,8 @@ class Handle:
         self = object.__new__(cls)
         if other is None:
             self._impl = cls._null
-        elif isinstance(other, Handle) and other._null is cls._null:
-            self._impl = other._impl
+        elif isinstance(other, Handle) and null_of(other) is cls._null:
+            self._impl = impl_of(other)
         else:
             expected = f"mpi4py.MPI.{_family(cls).__name__}"
             raise TypeError(f"argument has incorrect type (expected {expected}, got {type(other).__name__})")
@@ -71,21 +86,7 @@ class Handle:
 
     @classmethod
     def _make(cls, impl: Any) -> Self:
-        """Return a handle of an object.
-
-        If `cls` is the user's subclass, call its ``__new__`` like mpi4py.
-        """
-        self = _blank(cls) if cls._is_ours else cls.__new__(cls)
-        self._impl = impl
-        return self
-
-    @classmethod
-    def _constant(cls, name: str, impl: object, number: int) -> Self:
-        """Create the predefined handle `name`, with its number in the standard's ABI."""
-        self = cls._make(impl)
-        handles.predefine(number, impl)
-        Handle._constants[name] = self
-        return self
+        return handle_of(cls, impl)
 
     def _live(self) -> Any:
         """Return the object, which must not be null."""
@@ -97,7 +98,7 @@ class Handle:
         fail(self._error, f"{type(self).__name__} is null")
 
     def _name(self) -> str | None:
-        return _names(len(self._constants)).get(id(self))
+        return _names(len(CONSTANTS)).get(id(self))
 
     def _set_null(self) -> None:
         """Set the handle to null unless it is predefined."""
@@ -107,12 +108,12 @@ class Handle:
     def __eq__(self, other: object, /) -> bool:
         if not isinstance(other, Handle):
             return NotImplemented
-        return self._impl is other._impl
+        return self._impl is impl_of(other)
 
     def __ne__(self, other: object, /) -> bool:
         if not isinstance(other, Handle):
             return NotImplemented
-        return self._impl is not other._impl
+        return self._impl is not impl_of(other)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -125,8 +126,8 @@ class Handle:
             return name
         if self._impl is self._null:
             return (type(self), ())
-        for constant in self._constants.values():
-            if constant._impl is self._impl and isinstance(self, _family(type(constant))):
+        for constant in CONSTANTS.values():
+            if impl_of(constant) is self._impl and isinstance(self, _family(type(constant))):
                 return (type(self), (constant,))
         raise ValueError(f"cannot serialize 'mpi4py.MPI.{type(self).__name__}' instance")
 
@@ -156,13 +157,27 @@ class Handle:
         return cls.fromhandle(arg)
 
 
+def predefine(cls: type[H], name: str, impl: object, number: int) -> H:
+    """Create the predefined handle `name`, with its number in the standard's ABI."""
+    made = handle_of(cls, impl)
+    handles.predefine(number, impl)
+    CONSTANTS[name] = made
+    return made
+
+
+def predefine_null(cls: type[H], number: int) -> H:
+    """Create the null handle of a class."""
+    impl = cls._null
+    return predefine(cls, impl.name, impl, number)
+
+
 @lru_cache(maxsize=1)
 def _names(count: int) -> dict[int, str]:
     """Return the names of the constants, which are permanent, by address.
 
     `count` is their current number.
     """
-    return {id(constant): name for name, constant in reversed(Handle._constants.items())}
+    return {id(constant): name for name, constant in reversed(CONSTANTS.items())}
 
 
 def _family(cls: type[Handle]) -> type[Handle]:

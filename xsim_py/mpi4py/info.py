@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.errors import fail
-from xsim_py.mpi4py.handle import Handle, Null
+from xsim_py.mpi4py.handle import Handle, Null, predefine, predefine_null
 from xsim_py.mpi4py.plain_arguments import plain_text
 
 __all__ = ["INFO_ENV", "INFO_NULL", "Info", "items_of"]
@@ -194,5 +194,5 @@ def _rebuild(cls: type[Info], items: list[tuple[str, str]]) -> Info:
     return cls.Create(items)
 
 
-INFO_NULL = Info._constant("INFO_NULL", Info._null, 0x130)
-INFO_ENV = Info._constant("INFO_ENV", _ReadOnly(), 0x131)
+INFO_NULL = predefine_null(Info, 0x130)
+INFO_ENV = predefine(Info, "INFO_ENV", _ReadOnly(), 0x131)

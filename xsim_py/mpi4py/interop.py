@@ -42,11 +42,7 @@ def _addressof(arg: object) -> int:
 
 
 def _handleof(arg: object) -> int:
-    if isinstance(arg, Status):
-        return arg._address()
-    if isinstance(arg, Handle):
-        return arg.handle
-    raise _type_error(arg)
+    return arg.handle if isinstance(arg, Handle) else _addressof(arg)
 
 
 def _type_error(arg: object) -> TypeError:

@@ -21,8 +21,10 @@ from . import send_buffers
 from .attribute_calls import Attributed
 from .commhandle import SELF, WORLD, CommHandle
 from .errhandling import BoundHandler, HasErrorHandler, first_handler
-from .group import Group
+from .group import Group, group_of
+from .handle import H, handle_of
 from .info import INFO_NULL, Info, items_of
+from .inside import comm_of, members_of
 from .methods import attribute
 from .options import Options, current_options, on_unusual_options
 from .plain_arguments import plain_text
@@ -42,10 +44,26 @@ def _begin(options: Options) -> None:
         return
     handler = handlers.ABORT if options.errors == "abort" else handlers.ARE_FATAL
     for impl in (WORLD, SELF):
-        CommHandle._make(impl)._special().errhandler = BoundHandler(handler, Management)
+        handle_of(CommHandle, impl)._special().errhandler = BoundHandler(handler, Management)
 
 
 on_unusual_options(_begin)
+
+
+def wrapped(cls: type[H], made: Communicator, parent: Communicator | None = None) -> H:
+    """Return the handle of a new communicator, with the error handler of ``mpi4py.rc.errors``."""
+    if current_options().errors != "exception":
+        made.errhandler = first_handler(cls, parent.errhandler if parent else BoundHandler(handlers.ARE_FATAL, cls))
+    return handle_of(cls, made)
+
+
+def member_ranks(handle: Comm, group: Group) -> Any:
+    """Return the ranks of a group, whose members must be in the communicator of a handle."""
+    members = members_of(group)
+    comm = comm_of(handle)
+    if not contains(Members(comm.ranks), members):
+        comm.fail(c.ERR_GROUP, "the group is not a subset of the communicator's")
+    return members.ranks
 
 
 class Management(HasErrorHandler, Attributed, CommHandle):
@@ -55,19 +73,12 @@ class Management(HasErrorHandler, Attributed, CommHandle):
 
     _kind = "Comm"
 
-    @classmethod
-    def _wrap(cls, made: Communicator, parent: Communicator | None = None) -> Self:
-        """Return the handle of a new communicator, with the error handler of ``mpi4py.rc.errors``."""
-        if current_options().errors != "exception":
-            made.errhandler = first_handler(cls, parent.errhandler if parent else BoundHandler(handlers.ARE_FATAL, cls))
-        return cls._make(made)
-
     def _is_predefined(self) -> bool:
         return self._impl is WORLD or self._impl is SELF
 
     def _new(self, made: Communicator | None, cls: type[M]) -> M:
         """Return the handle of a communicator derived from this one; null for None."""
-        return cls() if made is None else cls._wrap(made, self._comm())
+        return cls() if made is None else wrapped(cls, made, self._comm())
 
     def _plain_class(self) -> type[Any]:
         raise NotImplementedError
@@ -81,7 +92,7 @@ class Management(HasErrorHandler, Attributed, CommHandle):
     # ------------------------------------------------------------------------------------------- properties
 
     def Get_group(self) -> Group:
-        return Group._of(Members(self._comm().ranks))
+        return group_of(Members(self._comm().ranks))
 
     group = attribute(Get_group)
 
@@ -100,7 +111,7 @@ class Management(HasErrorHandler, Attributed, CommHandle):
         return self._comm().me
 
     def Compare(self, comm: Comm) -> int:
-        return manage.same_context(self._comm(), comm._comm())
+        return manage.same_context(self._comm(), comm_of(comm))
 
     def Is_inter(self) -> bool:
         return self._comm().is_inter
@@ -154,7 +165,7 @@ class Management(HasErrorHandler, Attributed, CommHandle):
         comm = self._comm()
         operation = refused(comm, None, collective="Comm.Idup")
         made, agree = manage.prepare_duplicate(comm, "Comm.Idup")
-        return self._duplicate(made, info), Request._make(Task(operation or begin("Comm.Idup", agree), comm=comm))
+        return self._duplicate(made, info), handle_of(Request, Task(operation or begin("Comm.Idup", agree), comm=comm))
 
     def Idup_with_info(self, info: Info) -> tuple[Self, Request]:
         return self.Idup(info)
@@ -168,14 +179,8 @@ class Management(HasErrorHandler, Attributed, CommHandle):
         return copy
 
     def Create(self, group: Group) -> Any:
-        return self._new(self._make_uniform("Comm.Create", manage.create, self._members(group)), self._plain_class())
-
-    def _members(self, group: Group) -> Any:
-        members = group._members
-        comm = self._comm()
-        if not contains(Members(comm.ranks), members):
-            comm.fail(c.ERR_GROUP, "the group is not a subset of the communicator's")
-        return members.ranks
+        made = self._make_uniform("Comm.Create", manage.create, member_ranks(self, group))
+        return self._new(made, self._plain_class())
 
     def Split(self, color: int = 0, key: int = 0) -> Any:
         comm = self._comm()
@@ -273,7 +278,7 @@ class Management(HasErrorHandler, Attributed, CommHandle):
 
     def Iflush_buffer(self) -> Request:
         box = self._comm().box
-        return Request._make(Task(begin("Comm.Iflush_buffer", lambda: send_buffers.flush(box))))
+        return handle_of(Request, Task(begin("Comm.Iflush_buffer", lambda: send_buffers.flush(box))))
 
 
 _PREDEFINED_ATTRIBUTES = frozenset((c.TAG_UB, c.IO, c.WTIME_IS_GLOBAL, c.UNIVERSE_SIZE, c.APPNUM, c.LASTUSEDCODE))

@@ -18,6 +18,7 @@ import numpy as np
 
 from xsim_py.mpi.collectives.trees import senders_up
 
+from .inside import impl_of
 from .op import INSTANCES, Op
 from .pickling import dump, is_default
 
@@ -73,8 +74,8 @@ class PredefinedFold:
     __slots__ = ("_function", "name")
 
     def __init__(self, op: Op) -> None:
-        self.name = op._impl.name
-        self._function = op._impl.python
+        self.name = impl_of(op).name
+        self._function = impl_of(op).python
 
     def kind(self, obj: Any, ranks: int) -> Any:
         """Return the kind that must be equal on all `ranks`.
@@ -205,5 +206,5 @@ def fold_of_objects(op: object) -> PredefinedFold | None:
     if not pickles_by_default():
         return None
     if type(op) is Op:
-        return _FOLDS.get(op._impl.name) if op._impl.function is None else None
+        return _FOLDS.get(impl_of(op).name) if impl_of(op).function is None else None
     return _FOLDS.get(_PYTHON_OPERATORS.get(op, "")) if type(op) is BuiltinFunctionType else None

@@ -20,6 +20,7 @@ from xsim_py.mpi.ftco.paper import ALLREDUCE, REDUCE
 
 from .collective_plans import Plan, role_of, root_of
 from .ftco_replacements import ObjectFill
+from .inside import impl_of
 from .op import Op
 from .pickling import dump, load
 
@@ -83,7 +84,7 @@ def allreduce(comm: Communicator, name: str, obj: object, op: Callable[[Any, Any
 
 def _combined(ch: Any, operation: str, root: int, obj: Any, op: Callable[[Any, Any], Any]) -> Any:
     fold = None
-    if isinstance(op, Op) and op._impl.function is None and op._impl.commutative:
+    if isinstance(op, Op) and impl_of(op).function is None and impl_of(op).commutative:
 
         def fold(first: bytes, second: bytes) -> bytes:
             with np.errstate(all="ignore"):  # no line of the program runs here that a warning could name

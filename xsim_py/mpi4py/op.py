@@ -11,7 +11,7 @@ from xsim_py.mpi.errors import fail
 from xsim_py.mpi.op import OP_NULL, PREDEFINED, ReductionOp, make_fold
 from xsim_py.mpi4py.bufspec import check_same, message
 from xsim_py.mpi4py.datatype import Datatype
-from xsim_py.mpi4py.handle import Handle, UserFunctions
+from xsim_py.mpi4py.handle import CONSTANTS, Handle, UserFunctions, handle_of
 from xsim_py.mpi4py.memory import buffer
 
 if TYPE_CHECKING:
@@ -56,9 +56,9 @@ class Op(Handle):
 
     @classmethod
     def fromhandle(cls, handle: int) -> Self:
-        found: Self = super().fromhandle(handle)
-        found._by_number = True
-        return found
+        self: Self = super().fromhandle(handle)
+        self._by_number = True
+        return self
 
     def free(self) -> None:
         if self.is_predefined:
@@ -116,14 +116,14 @@ class _OnMemory:
         self.function = function
 
     def __call__(self, source: memoryview, target: memoryview, datatype: Type) -> None:
-        self.function(buffer(source), buffer(target), Datatype._make(datatype))
+        self.function(buffer(source), buffer(target), handle_of(Datatype, datatype))
 
 
 def _instances() -> dict[str, Op]:
     found = {}
     for name, operation in PREDEFINED.items():
-        found[name] = Op._make(operation)
-        Handle._constants[name] = found[name]
+        found[name] = handle_of(Op, operation)
+        CONSTANTS[name] = found[name]
     return found
 
 

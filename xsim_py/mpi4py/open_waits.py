@@ -8,6 +8,8 @@ from typing import Any
 from xsim_py.mpi.transport.choices import Chooser
 from xsim_py.schedules import FREE
 
+from .inside import task_of
+
 __all__ = ["OpenWait"]
 
 
@@ -23,7 +25,7 @@ class OpenWait:
         self.active = chooser.among(active, forced, several=kind == "some")
         self._chooser, self._kind = chooser, kind
         self._count = len(requests)
-        self._operations = [(index, requests[index]._task().operation) for index in active]
+        self._operations = [(index, task_of(requests[index]).operation) for index in active]
 
     def record(self, choice: int) -> None:
         """Record the choice."""

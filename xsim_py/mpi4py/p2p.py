@@ -25,15 +25,17 @@ from xsim_py.mpi.transport.p2p import BUFFERED_MODE, STANDARD_MODE, SYNC_MODE, r
 from .bufspec import UserBuffer as Target
 from .bufspec import filler, packed, plain_size, receiver
 from .commhandle import CommHandle
+from .handle import handle_of
+from .inside import impl_of, task_of
 from .memory import KnownViews
 from .options import current_options
 from .pickling import dump, load, loader
 from .plain_arguments import integer
-from .probes import NULL_TARGET, TAG_LIMIT, Message, iprobe, probe, valid_source
-from .request import Prequest, Request
+from .probes import NULL_TARGET, TAG_LIMIT, Message, iprobe, message_of, probe, valid_source
+from .request import Prequest, Request, persistent
 from .request_tasks import MessageTask, deliver
 from .send_buffers import reserve_space
-from .status import Status
+from .status import Status, set_message
 
 __all__ = ["PointToPoint"]
 
@@ -92,13 +94,13 @@ class PointToPoint(CommHandle):
         plain = 0 <= source < len(comm.peer_ranks) and (0 <= tag <= TAG_LIMIT or tag == ANY_TAG)
         if not plain and not valid_source(comm, source, tag):
             if status is not None:
-                status._set(PROC_NULL, ANY_TAG, 0)
+                set_message(status, PROC_NULL, ANY_TAG, 0)
             return
         message = receive(comm, source, tag, comm.cid, "Comm.Recv")
         data = message.data
         message.data = b""
         if status is not None:
-            status._set(message.source, message.tag, min(message.size_bytes, size_bytes))
+            set_message(status, message.source, message.tag, min(message.size_bytes, size_bytes))
         if target is None and len(data) == size_bytes and (fill := filler(size_bytes)) is not None:
             fill(buf, 0, data)  # hot path: see `store`
         else:
@@ -141,7 +143,7 @@ class PointToPoint(CommHandle):
         data = message.data
         message.data = b""
         if status is not None:
-            status._set(message.source, message.tag, min(message.size_bytes, size_bytes))
+            set_message(status, message.source, message.tag, min(message.size_bytes, size_bytes))
         if target is None and len(data) == size_bytes and (fill := filler(size_bytes)) is not None:
             fill(recvbuf, 0, data)  # hot path: see `store`
         else:
@@ -188,10 +190,10 @@ class PointToPoint(CommHandle):
         _valid_dest(comm, dest, sendtag, waits=False)
         if not valid_source(comm, source, recvtag, waits=False):
             request = _isend(comm, data, dest, sendtag, STANDARD_MODE, name, True, about)
-            request._task().null_source = True
+            task_of(request).null_source = True
             return request
         body = partial(_exchange, comm, data, dest, sendtag, source, recvtag, name, True, here())
-        return Request._make(MessageTask(begin(name, body), target.unpack, comm))
+        return handle_of(Request, MessageTask(begin(name, body), target.unpack, comm))
 
     # -------------------------------------------------------------------------------------------- lower case
 
@@ -229,13 +231,13 @@ class PointToPoint(CommHandle):
             source, tag = integer(source), integer(tag)
         if not valid_source(comm, source, tag):
             if status is not None:
-                status._set(PROC_NULL, ANY_TAG, 0)
+                set_message(status, PROC_NULL, ANY_TAG, 0)
             return None
         message = receive(comm, source, tag, comm.cid, "Comm.recv")
         data = message.data
         message.data = b""
         if status is not None:
-            status._set(message.source, message.tag, message.size_bytes)
+            set_message(status, message.source, message.tag, message.size_bytes)
         try:
             return loader(buf, None)(data) if buf is not None else load(data)
         except errors.Exception as error:
@@ -273,11 +275,11 @@ class PointToPoint(CommHandle):
         return iprobe(self._comm(), source, tag, status, matched=False) is not None
 
     def Mprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message:
-        return Message._of(self._comm(), probe(self._comm(), source, tag, status, "Comm.Mprobe", matched=True))
+        return message_of(self._comm(), probe(self._comm(), source, tag, status, "Comm.Mprobe", matched=True))
 
     def Improbe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message | None:
         found = iprobe(self._comm(), source, tag, status, matched=True)
-        return None if found is None else Message._of(self._comm(), found)
+        return None if found is None else message_of(self._comm(), found)
 
     def probe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> bool:
         return self.Probe(source, tag, status)
@@ -318,10 +320,11 @@ class PointToPoint(CommHandle):
                 data = _bytes_of(buf, dest)
             if mode == BUFFERED_MODE:
                 reserve_space(comm, dest, len(data))
-            operation: Operation | None = _isend(comm, data, dest, tag, mode, name, True, frame_here())._impl.operation
+            request = _isend(comm, data, dest, tag, mode, name, True, frame_here())
+            operation: Operation | None = impl_of(request).operation
             return operation
 
-        return Prequest._prepare(MessageTask(None, None, comm), start)
+        return persistent(MessageTask(None, None, comm), start)
 
     def Recv_init(self, buf: object, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Prequest:
         comm = self._comm()
@@ -329,7 +332,7 @@ class PointToPoint(CommHandle):
         target = _target_of(buf, source)
         real = valid_source(comm, source, tag, waits=False)
         task = MessageTask(None, target.unpack, comm, null_source=not real)
-        return Prequest._prepare(task, lambda: _begin_receive(comm, source, tag, "Comm.Recv_init") if real else None)
+        return persistent(task, lambda: _begin_receive(comm, source, tag, "Comm.Recv_init") if real else None)
 
 
 # ---------------------------------------------------------------------------------------- shared by the methods
@@ -397,7 +400,7 @@ def _isend(
             send = refused(comm, comm.remote[dest])
         if send is None:
             send = start_send(comm, dest, tag, data, comm.cid, mode, name, check, about)
-    return Request._make(MessageTask(send, None, comm))
+    return handle_of(Request, MessageTask(send, None, comm))
 
 
 def _irecv(comm: Communicator, finish: Callable[[Any], Any], source: int, tag: int, name: str) -> Request:
@@ -407,7 +410,7 @@ def _irecv(comm: Communicator, finish: Callable[[Any], Any], source: int, tag: i
         task = MessageTask(_begin_receive(comm, source, tag, name), finish, comm)
     else:
         task = MessageTask(None, null_source=True)
-    return Request._make(task)
+    return handle_of(Request, task)
 
 
 def _begin_receive(comm: Communicator, source: int, tag: int, name: str) -> Operation:
@@ -459,9 +462,9 @@ def _sendrecv(
     if not valid_source(comm, source, recvtag):
         _send(comm, data, dest, sendtag, STANDARD_MODE, name, check, about)
         if status is not None:
-            status._set(PROC_NULL, ANY_TAG, 0)
+            set_message(status, PROC_NULL, ANY_TAG, 0)
         return None
     message = _exchange(comm, data, dest, sendtag, source, recvtag, name, check, about)
     if status is not None:
-        status._set(message.source, message.tag, message.size_bytes)
+        set_message(status, message.source, message.tag, message.size_bytes)
     return deliver(comm, finish, message)

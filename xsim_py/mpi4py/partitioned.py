@@ -12,7 +12,7 @@ from xsim_py.mpi.transport.message import Operation
 from .bufspec import message
 from .commhandle import CommHandle
 from .info import INFO_NULL, Info
-from .request import Prequest
+from .request import Prequest, persistent
 from .request_tasks import PartitionedTask
 
 __all__ = ["Partitioned"]
@@ -48,11 +48,11 @@ class Partitioned(CommHandle):
         task = PartitionedTask(None, None, comm, null_source=peer == c.PROC_NULL and not sends)
         task.partitions = partitions
         if peer == c.PROC_NULL:
-            return Prequest._prepare(task, lambda: None)
+            return persistent(task, lambda: None)
         task.sends = sends
         buffer = message(buf, writable=not sends, blocks=partitions)
         stream = Stream(comm, peer, tag, buffer, partitions, sends=sends)
-        return Prequest._prepare(task, lambda: _begin(task, stream, sends))
+        return persistent(task, lambda: _begin(task, stream, sends))
 
 
 def _begin(task: PartitionedTask, stream: Stream, sends: bool) -> Operation:

@@ -17,12 +17,13 @@ from xsim_py.process.ranks.fiber import Fiber
 from xsim_py.schedules import FREE
 
 from .bufspec import receiver
-from .handle import Handle, Null
+from .handle import Handle, Null, handle_of, predefine, predefine_null
+from .inside import comm_of, impl_of
 from .pickling import load
 from .plain_arguments import integer
 from .request import Request
 from .request_tasks import MessageTask
-from .status import Status
+from .status import Status, set_message
 
 if TYPE_CHECKING:
     from xsim_py.mpi.transport.choices import OpenChoice
@@ -63,7 +64,7 @@ def _begin(comm: Communicator, source: int, tag: int, status: Status | None) -> 
 
 def _set_null(status: Status | None) -> None:
     if status is not None:
-        status._set(PROC_NULL, ANY_TAG, 0)
+        set_message(status, PROC_NULL, ANY_TAG, 0)
 
 
 def _found_message(
@@ -75,7 +76,7 @@ def _found_message(
     if matched:
         comm.box.remove(message)
     if status is not None:
-        status._set(message.source, message.tag, message.size_bytes)
+        set_message(status, message.source, message.tag, message.size_bytes)
     return message
 
 
@@ -161,30 +162,30 @@ class Message(Handle):
 
     def __new__(cls, message: Message | None = None) -> Message:
         self = cls._copy(message)
-        if message is not None and message and message._impl is not _NO_PROC:
+        if message is not None and message and impl_of(message) is not _NO_PROC:
             self._communicator = message._communicator
         return self
 
     @classmethod
     def _of(cls, comm: Communicator, envelope: object) -> Message:
-        made: Message = cls._make(envelope or _NO_PROC)
+        self: Message = cls._make(envelope or _NO_PROC)
         if envelope:
-            made._communicator = comm
-        return made
+            self._communicator = comm
+        return self
 
     def free(self) -> None:
         self._set_null()
 
     @classmethod
     def Probe(cls, comm: Comm, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message:
-        return cls._of(comm._comm(), probe(comm._comm(), source, tag, status, "Message.Probe", matched=True))
+        return cls._of(comm_of(comm), probe(comm_of(comm), source, tag, status, "Message.Probe", matched=True))
 
     @classmethod
     def Iprobe(
         cls, comm: Comm, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
     ) -> Message | None:
-        envelope = iprobe(comm._comm(), source, tag, status, matched=True)
-        return None if envelope is None else cls._of(comm._comm(), envelope)
+        envelope = iprobe(comm_of(comm), source, tag, status, matched=True)
+        return None if envelope is None else cls._of(comm_of(comm), envelope)
 
     @classmethod
     def probe(cls, comm: Comm, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message:
@@ -201,7 +202,7 @@ class Message(Handle):
         envelope = self._live()
         if envelope is _NO_PROC:
             self._set_null()
-            return Request._make(MessageTask(None, null_source=True))
+            return handle_of(Request, MessageTask(None, null_source=True))
         self._impl = self._null
         fiber = current.running()
         comm = self._communicator
@@ -214,11 +215,11 @@ class Message(Handle):
         else:
             refusal = refused(comm, envelope.origin if envelope.kind == RENDEZVOUS else None)
             if refusal is not None:
-                return Request._make(MessageTask(refusal, comm=comm))
+                return handle_of(Request, MessageTask(refusal, comm=comm))
             comm.fabric.matched(fiber.rank, operation, envelope, fiber.clock_ps)
             if comm.fabric.failure_seen and not operation.done:
                 comm.fabric.guard.watch(operation)
-        return Request._make(MessageTask(operation, finish))
+        return handle_of(Request, MessageTask(operation, finish))
 
     def Recv(self, buf: object, status: Status | None = None) -> None:
         self.Irecv(buf).Wait(status)
@@ -234,6 +235,7 @@ class Message(Handle):
         return self._receive(load, "Message.irecv")
 
 
+message_of = Message._of
 _NO_PROC = Null("MESSAGE_NO_PROC")
-MESSAGE_NULL: Message = Message._constant("MESSAGE_NULL", Message._null, 0x128)
-MESSAGE_NO_PROC: Message = Message._constant("MESSAGE_NO_PROC", _NO_PROC, 0x129)
+MESSAGE_NULL: Message = predefine_null(Message, 0x128)
+MESSAGE_NO_PROC: Message = predefine(Message, "MESSAGE_NO_PROC", _NO_PROC, 0x129)

@@ -18,10 +18,11 @@ from xsim_py.mpi.transport.p2p import complete
 from xsim_py.process.ranks import current
 
 from .commhandle import mailbox
-from .handle import Handle, Null, int_list
+from .handle import Handle, Null, handle_of, int_list, predefine_null
+from .inside import task_of
 from .request_lists import complete_all, complete_some, end_incomplete, statuses_for
 from .request_tasks import GeneralizedOperation, PartitionedTask, Task, set_empty
-from .status import Status
+from .status import Status, set_message
 
 if TYPE_CHECKING:
     from .open_waits import OpenWait
@@ -224,11 +225,11 @@ class Request(Handle):
         open_wait = _open_wait("any", requests, active)
         if open_wait is not None:
             active = open_wait.active
-        _wait_for_one([requests[index]._task() for index in active])
+        _wait_for_one([task_of(requests[index]) for index in active])
         index = _earliest(requests, active)
         if open_wait is not None:
             open_wait.record(index)
-        return index, requests[index]._wait(status)
+        return index, _wait(requests[index], status)
 
     @classmethod
     def Testany(cls, requests: Sequence[Request], status: Status | None = None) -> tuple[int, bool]:
@@ -245,12 +246,12 @@ class Request(Handle):
         open_wait = _open_wait("any", requests, active)
         index = _earliest(requests, active if open_wait is None else open_wait.active)
         if index < 0:
-            _note_incomplete([requests[index]._task() for index in active])
+            _note_incomplete([task_of(requests[index]) for index in active])
             return c.UNDEFINED, False, None
         _note_complete()
         if open_wait is not None:
             open_wait.record(index)
-        return index, True, requests[index]._wait(status)
+        return index, True, _wait(requests[index], status)
 
     @classmethod
     def Get_status_any(cls, requests: Sequence[Request], status: Status | None = None) -> tuple[int, bool]:
@@ -261,10 +262,10 @@ class Request(Handle):
         _sync_clock()
         index = _earliest(requests, active)
         if index < 0:
-            _charge_poll(requests[active[0]]._task())
+            _charge_poll(task_of(requests[active[0]]))
             return c.UNDEFINED, False
         _note_complete()
-        _fill_status(requests[index]._task(), status)
+        _fill_status(task_of(requests[index]), status)
         return index, True
 
     @classmethod
@@ -330,11 +331,11 @@ class Request(Handle):
             return None, None
         open_wait = _open_wait("some", requests, active)
         if open_wait is None or not open_wait.is_forced:
-            _wait_for_one([requests[index]._task() for index in active])
+            _wait_for_one([task_of(requests[index]) for index in active])
         else:
             active = open_wait.active
             for index in active:
-                _wait_for_one([requests[index]._task()])
+                _wait_for_one([task_of(requests[index])])
         return complete_some(requests, active, statuses, open_wait)
 
     @classmethod
@@ -352,9 +353,9 @@ class Request(Handle):
         open_wait = _open_wait("some", requests, active)
         if open_wait is not None and open_wait.is_forced:
             forced = open_wait.active
-            active = forced if all(requests[index]._task().is_done() for index in forced) else []
-        if not any(requests[index]._task().is_done() for index in active):
-            _note_incomplete([requests[index]._task() for index in active] or _tasks(requests))
+            active = forced if all(task_of(requests[index]).is_done() for index in forced) else []
+        if not any(task_of(requests[index]).is_done() for index in active):
+            _note_incomplete([task_of(requests[index]) for index in active] or _tasks(requests))
         else:
             _note_complete()
         return complete_some(requests, active, statuses, open_wait)
@@ -365,14 +366,14 @@ class Request(Handle):
         if not active:
             return None
         _sync_clock()
-        done = [index for index in active if requests[index]._task().is_done()]
+        done = [index for index in active if task_of(requests[index]).is_done()]
         if done:
             _note_complete()
         else:
-            _charge_poll(requests[active[0]]._task())
+            _charge_poll(task_of(requests[active[0]]))
         slots = statuses_for(statuses, len(done))
         for i, index in enumerate(done):
-            _fill_status(requests[index]._task(), slots[i] if slots else None)
+            _fill_status(task_of(requests[index]), slots[i] if slots else None)
         return done
 
     @classmethod
@@ -380,9 +381,12 @@ class Request(Handle):
         return cls.Get_status_some(requests, statuses)
 
 
+_wait = Request._wait
+
+
 def _tasks(requests: Sequence[Request]) -> list[Task]:
     try:
-        return [request._task() for request in requests]
+        return list(map(task_of, requests))
     except AttributeError:
         _refuse(next(request for request in requests if not isinstance(request, Request)), Request)
 
@@ -398,7 +402,7 @@ def _earliest(requests: Sequence[Request], active: list[int]) -> int:
     """
     done = []
     for index in active:
-        task = requests[index]._task()
+        task = task_of(requests[index])
         if task.is_done():
             done.append((task.operation.time_ps if task.operation is not None else 0, index))
     return min(done)[1] if done else -1
@@ -425,7 +429,7 @@ def _fill_status(task: Task, status: Status | None) -> None:
         return
     if task.active and isinstance(operation, Receive) and operation.message is not None:
         message = operation.message
-        status._set(message.source, message.tag, message.size_bytes)
+        set_message(status, message.source, message.tag, message.size_bytes)
     elif task.active and isinstance(operation, GeneralizedOperation):
         set_empty(status)
         operation.ask(status)
@@ -460,13 +464,6 @@ class Prequest(Request):
 
     def __new__(cls, request: Request | None = None) -> Prequest:
         return _narrow(cls, Prequest, request)
-
-    @classmethod
-    def _prepare(cls, task: Task, start: Callable[[], Operation | None]) -> Prequest:
-        """Return a request whose operation is begun by ``start()``, possibly repeatedly."""
-        task.start = start
-        task.active = False
-        return cls._make(task)
 
     def Start(self) -> None:
         task: Task = self._live()
@@ -521,6 +518,13 @@ class Prequest(Request):
         return task
 
 
+def persistent(task: Task, start: Callable[[], Operation | None]) -> Prequest:
+    """Return a request whose operation is begun by ``start()``, possibly repeatedly."""
+    task.start = start
+    task.active = False
+    return handle_of(Prequest, task)
+
+
 def _check_partition(task: PartitionedTask, partition: int) -> None:
     if not 0 <= operator.index(partition) < task.partitions:
         errors.fail(c.ERR_ARG, f"partition {partition} is not in 0..{task.partitions - 1}")
@@ -565,4 +569,4 @@ class Grequest(Request):
             rank.shard.kernel.post(fiber.clock_ps, rank.key, Operation.complete, operation)
 
 
-REQUEST_NULL: Request = Request._constant("REQUEST_NULL", Request._null, 0x180)
+REQUEST_NULL: Request = predefine_null(Request, 0x180)

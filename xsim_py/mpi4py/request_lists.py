@@ -11,6 +11,7 @@ from xsim_py.mpi.calls import wait_all
 from xsim_py.mpi.transport.message import Operation
 from xsim_py.process.ranks import current
 
+from .inside import completion_of, task_of
 from .request_tasks import Task
 from .status import Status
 
@@ -52,7 +53,7 @@ def end_incomplete(
             code = c.ERR_PENDING if guard.pending(task.operation) is None else c.ERR_PROC_FAILED_PENDING
         else:
             try:
-                request._completed(status)
+                completion_of(request)(status)
             except errors.Exception as error:
                 code = error.Get_error_class()
         if status is not None:
@@ -64,10 +65,10 @@ def complete_some(
     requests: Sequence[Request], active: list[int], statuses: list[Status] | None, open_wait: OpenWait | None
 ) -> tuple[list[int], list[Any]]:
     """Complete the active requests that are done; return their indices and outcomes."""
-    done = [index for index in active if requests[index]._task().is_done()]
+    done = [index for index in active if task_of(requests[index]).is_done()]
     if done and open_wait is not None:
         open_wait.record(sum(1 << index for index in done))
-    wait_all([op for index in done if (op := requests[index]._task().operation) is not None])
+    wait_all([op for index in done if (op := task_of(requests[index]).operation) is not None])
     return done, _collect(requests, done, statuses_for(statuses, len(done)))
 
 
@@ -81,7 +82,7 @@ def _collect(requests: Sequence[Request], indices: Sequence[int], statuses: Sequ
     for place, index in enumerate(indices):
         status = statuses[place] if statuses is not None else None
         try:
-            results.append(requests[index]._completed(status))
+            results.append(completion_of(requests[index])(status))
         except errors.Exception as error:
             failures[place] = error
             results.append(None)

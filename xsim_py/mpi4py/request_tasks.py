@@ -15,7 +15,7 @@ from xsim_py.mpi.transport.message import Message, Operation, Receive, Send
 from xsim_py.mpi.transport.protocols import Endpoint
 from xsim_py.process.output.tracebacks import report
 
-from .status import Status
+from .status import Status, set_message
 
 __all__ = ["GeneralizedOperation", "MessageTask", "PartitionedTask", "Task", "set_empty"]
 
@@ -64,7 +64,7 @@ class Task:
         if operation is not None and self.finish is not None:
             return self.finish(None)
         if self.null_source and status is not None:
-            status._set(c.PROC_NULL, c.ANY_TAG, 0)
+            set_message(status, c.PROC_NULL, c.ANY_TAG, 0)
         return None
 
     def deliver_before_completion(self) -> None:
@@ -89,11 +89,11 @@ class Task:
         message = operation.message
         if message is None:
             if status is not None:
-                status._set(c.ANY_SOURCE, c.ANY_TAG, 0)
+                set_message(status, c.ANY_SOURCE, c.ANY_TAG, 0)
                 status.Set_cancelled(True)
             return None
         if status is not None:
-            status._set(message.source, message.tag, message.size_bytes)
+            set_message(status, message.source, message.tag, message.size_bytes)
         if self.finish is None:
             return None
         return deliver(operation.comm, self.finish, message)
@@ -115,7 +115,7 @@ class Task:
         message = operation.result
         if isinstance(message, Message):
             if status is not None:
-                status._set(message.source, message.tag, message.size_bytes)
+                set_message(status, message.source, message.tag, message.size_bytes)
             assert self.comm is not None
             assert self.finish is not None
             return deliver(self.comm, self.finish, message)
@@ -134,7 +134,7 @@ class MessageTask(Task):
         if not comm.fabric.guard.tolerates(operation, comm, receives=receives):
             super()._failed(operation, status)
         elif receives and status is not None:
-            status._set(c.PROC_NULL, c.ANY_TAG, 0)
+            set_message(status, c.PROC_NULL, c.ANY_TAG, 0)
 
 
 class _Delivered:
@@ -197,7 +197,7 @@ def deliver(comm: Endpoint, finish: Callable[[Any], Any], message: Message) -> A
 def set_empty(status: Status | None) -> None:
     """Fill a status as MPI does for an empty result."""
     if status is not None:
-        status._set(c.ANY_SOURCE, c.ANY_TAG, 0)
+        set_message(status, c.ANY_SOURCE, c.ANY_TAG, 0)
         status.error = c.SUCCESS
 
 

@@ -15,8 +15,9 @@ from .commhandle import mailbox
 from .errhandler import Errhandler
 from .errhandling import BoundHandler, HasErrorHandler, first_handler
 from .group import Group, pset_name_of
-from .handle import Null
+from .handle import Null, handle_of, predefine_null
 from .info import INFO_NULL, Info, items_of
+from .inside import live_impl
 from .phase import of_process_now
 from .request import Request, Task
 
@@ -52,7 +53,7 @@ class Session(HasErrorHandler):
         of_process_now().has_session = True
         session = sessions.SessionState(mailbox(), {**_HINTS, **items_of(info)})
         factory: Any = cls
-        handler = handlers.ARE_FATAL if errhandler is None else errhandler._live()
+        handler = handlers.ARE_FATAL if errhandler is None else live_impl(errhandler)
         session.errhandler = first_handler(
             factory, None if handler is handlers.RETURN else BoundHandler(handler, factory)
         )
@@ -97,7 +98,7 @@ class Session(HasErrorHandler):
 
     def Iflush_buffer(self) -> Request:
         box = self._session.box
-        return Request._make(Task(begin("Session.Iflush_buffer", lambda: send_buffers.flush(box))))
+        return handle_of(Request, Task(begin("Session.Iflush_buffer", lambda: send_buffers.flush(box))))
 
     # --------------------------------------------------------------------------------------------------- errors
 
@@ -105,4 +106,4 @@ class Session(HasErrorHandler):
         return self._session
 
 
-SESSION_NULL: Any = Session._constant("SESSION_NULL", Session._null, 0x120)
+SESSION_NULL: Any = predefine_null(Session, 0x120)

@@ -13,6 +13,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi4py.datatype import INSTANCES, Datatype, core_of
+from xsim_py.mpi4py.inside import live_impl
 
 __all__ = ["Status"]
 
@@ -57,16 +58,6 @@ class Status:
         else:
             raise TypeError(f"argument 'status' has incorrect type (expected Status, got {type(status).__name__})")
         return self
-
-    def _set(self, source: int, tag: int, nbytes: int) -> None:
-        """Describe a message of `nbytes`.
-
-        Keep the error field, as the standard requires for single completions.
-        """
-        self.source = source
-        self.tag = tag
-        self.count = nbytes
-        self.cancelled = False
 
     def __eq__(self, other: object, /) -> bool:
         if not isinstance(other, Status):
@@ -206,9 +197,20 @@ def _in_memory(cls: type[Any]) -> type[Any]:
     return type(cls.__name__, (cls, _InMemory), {"__slots__": (), "__module__": cls.__module__, **fields, **reduce})
 
 
+def set_message(status: Status, source: int, tag: int, nbytes: int) -> None:
+    """Describe a message of `nbytes`.
+
+    Keep the error field, as the standard requires for single completions.
+    """
+    status.source = source
+    status.tag = tag
+    status.count = nbytes
+    status.cancelled = False
+
+
 def _live(datatype: Datatype) -> Type:
     core_of(datatype)  # anything but a Datatype is a TypeError
-    core: Type = datatype._live()
+    core: Type = live_impl(datatype)
     return core
 
 

@@ -19,7 +19,10 @@ from xsim_py.process.output.tracebacks import forget_frames
 from xsim_py.process.python import clock
 
 from .commhandle import CommHandle
-from .group import Group
+from .group import Group, group_of
+from .handle import handle_of
+from .inside import impl_of
+from .management import wrapped
 from .memory import exported
 from .plain_arguments import integer
 from .request import Request, Task
@@ -50,7 +53,7 @@ class FaultTolerance(CommHandle):
         failed = tuple(comm.failed_members())
         if not failed:
             clock.read_ps()
-        return Group._of(Members(failed))
+        return group_of(Members(failed))
 
     def Ack_failed(self, num_to_ack: int | None = None) -> int:
         comm = self._comm()
@@ -86,19 +89,19 @@ class FaultTolerance(CommHandle):
         made = self._plain_class()()
 
         def finish() -> None:
-            made._impl = self._repaired(call)._impl
+            made._impl = impl_of(self._repaired(call))
 
         return made, _request(call, finish)
 
     def _repaired(self, call: repair.RepairCall) -> Any:
-        return self._plain_class()._wrap(repair.shrunk(call), call.comm)
+        return wrapped(self._plain_class(), repair.shrunk(call), call.comm)
 
     def _plain_class(self) -> Any:
         raise NotImplementedError
 
 
 def _request(call: Operation, finish: Callable[[], None]) -> Request:
-    return Request._make(Task(call, lambda _: finish()))
+    return handle_of(Request, Task(call, lambda _: finish()))
 
 
 def as_c_int(value: Any) -> int:

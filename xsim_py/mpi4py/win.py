@@ -27,9 +27,10 @@ from .bufspec import UserBuffer, message, type_of, usable
 from .comm import Intracomm
 from .commhandle import SELF
 from .errhandling import BoundHandler, HandleFactory, HasErrorHandler, Reporting, first_handler
-from .group import Group
-from .handle import Null
+from .group import Group, group_of
+from .handle import Null, handle_of, predefine_null
 from .info import INFO_NULL, Info, items_of
+from .inside import comm_of, impl_of, members_of
 from .memory import buffer, flat_view, is_bottom
 from .methods import attribute
 from .op import INSTANCES, Op
@@ -41,7 +42,7 @@ __all__ = ["WIN_NULL", "Win"]
 R = TypeVar("R")
 
 _SUM = INSTANCES["SUM"]
-_COMM_SELF: Any = Intracomm._make(SELF)
+_COMM_SELF: Any = handle_of(Intracomm, SELF)
 _HINTS = {
     "no_locks": "false",
     "accumulate_ordering": "rar,raw,war,waw",
@@ -153,7 +154,7 @@ class Win(HasErrorHandler, Attributed):
     # ------------------------------------------------------------------------------------------------ properties
 
     def Get_group(self) -> Group:
-        return Group._of(Members(self._window().comm.shown.ranks))
+        return group_of(Members(self._window().comm.shown.ranks))
 
     group = attribute(Get_group)
 
@@ -337,7 +338,7 @@ class Win(HasErrorHandler, Attributed):
 
     def _origin_request(self, departure_ps: int, call: str) -> Request:
         window = self._window()
-        return Request._make(Task(operate.departure_of(window, departure_ps, call), comm=window.comm))
+        return handle_of(Request, Task(operate.departure_of(window, departure_ps, call), comm=window.comm))
 
     def _result_request(self, transfer: Transfer | None, call: str) -> Request:
         """Return the request of an operation that fetches data.
@@ -349,7 +350,7 @@ class Win(HasErrorHandler, Attributed):
         if transfer is not None:
             with Reporting(window.comm):
                 operation = operate.result_of(window, transfer, call)
-        return Request._make(Task(operation, comm=window.comm))
+        return handle_of(Request, Task(operation, comm=window.comm))
 
     # ------------------------------------------------------------------------------------------ active target
 
@@ -357,13 +358,13 @@ class Win(HasErrorHandler, Attributed):
         self._do(order.fence, assertion)
 
     def Start(self, group: Group, assertion: int = 0) -> None:
-        self._do(lambda window: order.start(window, group._members.ranks, assertion))
+        self._do(lambda window: order.start(window, members_of(group).ranks, assertion))
 
     def Complete(self) -> None:
         self._do(order.complete)
 
     def Post(self, group: Group, assertion: int = 0) -> None:
-        self._do(lambda window: order.post(window, group._members.ranks, assertion))
+        self._do(lambda window: order.post(window, members_of(group).ranks, assertion))
 
     def Wait(self) -> Literal[True]:
         self._do(order.wait)
@@ -406,13 +407,15 @@ def _intra(comm: Intracomm) -> Communicator:
     if not isinstance(comm, Intracomm):
         kind = type(comm).__name__
         raise TypeError(f"Argument 'comm' has incorrect type (expected mpi4py.MPI.Intracomm, got mpi4py.MPI.{kind})")
-    return comm._comm()
+    found: Communicator = comm_of(comm)
+    return found
 
 
 def _reduction(op: Op) -> ReductionOp:
     if not isinstance(op, Op):
         raise TypeError(f"Argument 'op' has incorrect type (expected mpi4py.MPI.Op, got {type(op).__name__})")
-    return op._impl
+    operation: ReductionOp = impl_of(op)
+    return operation
 
 
 def _size(comm: Intracomm, size: int) -> int:
@@ -467,4 +470,4 @@ def _check_single(**messages: UserBuffer) -> None:
             raise ValueError(f"mismatch in origin and {name} MPI datatypes")
 
 
-WIN_NULL: Any = Win._constant("WIN_NULL", Win._null, 0x110)
+WIN_NULL: Any = predefine_null(Win, 0x110)

@@ -15,6 +15,7 @@ from typing import Any, Final
 from xsim_py.mpi4py.comm import Intercomm
 from xsim_py.mpi4py.door import BoundCall, Callee, Handlers, Tool, methods_of
 from xsim_py.mpi4py.file import File
+from xsim_py.mpi4py.inside import comm_of, file_of, window_of
 from xsim_py.mpi4py.win import Win
 
 from . import collectives, communicators, openfiles, windows
@@ -72,7 +73,7 @@ def _reject(method: Callee, go: Callable[..., Any], handle: object, *args: objec
 def _is_alone(handle: Any) -> bool:
     """Return True if a handle's communicator, window or file has only one process."""
     if isinstance(handle, Win):
-        comm = handle._window().comm
+        comm = window_of(handle).comm
     else:
-        comm = handle._file().comm if isinstance(handle, File) else handle._comm()
+        comm = file_of(handle).comm if isinstance(handle, File) else comm_of(handle)
     return comm.local is None and comm.context.size == 1

@@ -14,7 +14,10 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi import management as manage
 from xsim_py.mpi.comm import Communicator, derive_cid, shared_context
 from xsim_py.mpi4py.group import Group
+from xsim_py.mpi4py.handle import handle_of
 from xsim_py.mpi4py.info import Info
+from xsim_py.mpi4py.inside import comm_of
+from xsim_py.mpi4py.management import member_ranks
 from xsim_py.mpi4py.plain_arguments import integer
 
 from .alias import adopt, alias_of, attempt_call, drop_alias, is_about_failures, not_covered, raise_on
@@ -55,8 +58,8 @@ def _of_survivors(go: Callable[..., Any], self: Any, comm: Communicator, *args: 
     """Make the communicator that the method makes from the inner one."""
 
     def act(inner: Communicator) -> Communicator | None:
-        created = go(self._plain_class()._make(inner), *args)
-        return created._comm() if created else None
+        created = go(handle_of(self._plain_class(), inner), *args)
+        return comm_of(created) if created else None
 
     return self._new(alias_of(comm).run_collective(act), self._plain_class())
 
@@ -64,7 +67,7 @@ def _of_survivors(go: Callable[..., Any], self: Any, comm: Communicator, *args: 
 def _create(go: object, self: Any, group: Group) -> Any:
     """Make a communicator of the survivors of a group."""
     comm = _check_intra(self._comm(), "Comm.Create")
-    members = self._members(group)
+    members = member_ranks(self, group)
 
     def act(inner: Communicator) -> Communicator | None:
         alive = [rank for rank in members if inner.context.place(rank) >= 0]

@@ -19,6 +19,8 @@ from xsim_py.mpi.rma import synchronise as order
 from xsim_py.mpi.rma.service import windows_of
 from xsim_py.mpi.rma.window import Window
 from xsim_py.mpi4py.comm import Intracomm
+from xsim_py.mpi4py.handle import handle_of
+from xsim_py.mpi4py.inside import comm_of, window_of
 from xsim_py.mpi4py.plain_arguments import integer
 from xsim_py.mpi4py.win import Win
 
@@ -84,7 +86,7 @@ class AliasedWindow:
         option, function, origin, _, target = operation
         comm, error = self.first.comm, None
         if place is not None:
-            face = Win._make(self.current)
+            face = handle_of(Win, self.current)
             _, error = attempt_call(self.current.comm, function, face, origin, place, target)
         if error is not None and not is_failure(error):
             raise_on(comm, error)
@@ -102,11 +104,11 @@ def _create(go: Callable[..., Any], cls: type[Win], *args: object) -> Any:
     """Create a window over the survivors."""
     if not isinstance(args[-1], Intracomm):
         return go(cls, *args)  # which rejects it
-    alias = alias_of(args[-1]._comm())
-    created = alias.run_collective(lambda inner: go(cls, *args[:-1], Intracomm._make(inner)))
+    alias = alias_of(comm_of(args[-1]))
+    created = alias.run_collective(lambda inner: go(cls, *args[:-1], handle_of(Intracomm, inner)))
     if created is None:
         return cls()
-    first = created._window()
+    first = window_of(created)
     _aliased_windows()[first] = AliasedWindow(alias, first, alias.inner)
     return created
 

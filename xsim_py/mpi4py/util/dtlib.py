@@ -15,6 +15,8 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi import construct
 from xsim_py.mpi.datatype import NULL, Type
 from xsim_py.mpi4py.datatype import SHARED, Datatype, core_of
+from xsim_py.mpi4py.handle import handle_of
+from xsim_py.mpi4py.inside import impl_of
 
 __all__ = ["from_numpy_dtype", "to_numpy_dtype"]
 
@@ -32,7 +34,7 @@ def from_numpy_dtype(dtype: Any) -> Datatype:
     """
     if _np_dtype is None:
         raise RuntimeError("NumPy is not available")
-    return Datatype._make(_core_of(_np_dtype(dtype)))
+    return handle_of(Datatype, _core_of(_np_dtype(dtype)))
 
 
 def _core_of(dtype: np.dtype[Any]) -> Type:
@@ -104,7 +106,7 @@ def _struct_of(types: list[Type], places: tuple[int, ...]) -> Type:
 def _elementary(code: str) -> Type:
     found = _elementary_types.get(code)
     if found is None:
-        found = _elementary_types[code] = construct.duplicate(Datatype.fromcode(code)._impl)
+        found = _elementary_types[code] = construct.duplicate(impl_of(Datatype.fromcode(code)))
         SHARED.add(found)
     return found
 
