@@ -327,8 +327,8 @@ class Isolation:
         run, first = self._run, self._run.shards[0]
         shard = run.add_shard(number, max(time_ps, first.start_ps))
         shard.takes_over = True
-        shard.population, shard._homes = first.population, list(first._homes)
-        later = [later for later, home in enumerate(first._homes, first.initial) if home == number]
+        shard.population, shard.homes = first.population, list(first.homes)
+        later = [later for later, home in enumerate(first.homes, first.initial) if home == number]
         for each in later:
             shard.ranks.append(Rank(each, shard, shard.start_ps))
         if later:

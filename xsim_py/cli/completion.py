@@ -72,10 +72,10 @@ def script(shell: str) -> str:
 def _leaves(parsers: Mapping[str, ArgumentParser], command: str = "") -> Iterator[tuple[str, ArgumentParser]]:
     """Yield each parser without sub-commands, with the name of the command to which it belongs."""
     for name, parser in parsers.items():
-        if parser._subparsers is None:
+        if (group := parser._subparsers) is None:
             yield command or name, parser
         else:
-            (actions,) = parser._subparsers._group_actions
+            (actions,) = group._group_actions
             yield from _leaves(actions.choices, command or name)  # type: ignore[arg-type]
 
 

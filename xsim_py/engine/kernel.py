@@ -20,7 +20,7 @@ from bisect import insort
 from collections.abc import Callable, Collection, Iterator
 from heapq import heappop, heappush
 from itertools import chain
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NoReturn, TypeAlias
 
 import simpy
@@ -62,6 +62,10 @@ class Halted(BaseException):
     """
 
 
+def _set_clock(kernel: Kernel, time_ps: int) -> None:
+    kernel.now_ps = time_ps
+
+
 class Kernel(simpy.Environment):
     """The clock and event queue of one shard; time is an integer number of picoseconds.
 
@@ -72,7 +76,12 @@ class Kernel(simpy.Environment):
     """
 
     # Hot path: slots are found in half the time of other attributes.
-    __slots__ = ("_batch", "_belated", "_later", "_times", "alone", "due", "key")
+    __slots__ = ("_batch", "_belated", "_later", "_times", "alone", "due", "key", "now_ps")
+
+    now_ps: int
+    """The time of the current event."""
+
+    _now = property(attrgetter("now_ps"), _set_clock)  # SimPy's name of it
 
     def __init__(self, *, native_origin: int, start_ps: int = 0) -> None:
         super().__init__(start_ps)
@@ -85,16 +94,11 @@ class Kernel(simpy.Environment):
         # slower.
         self._belated = False  # True if events were posted for the current or an earlier time since it began
         self._native_key = first_key(native_origin)
-        self._native_pending = 0
+        self.native_pending = 0
         self.events = 0
         self.stopped = False
         # True if all ranks are in this shard. Native processes then end right after the last event of the ranks.
         self.alone = False
-
-    @property
-    def now_ps(self) -> int:
-        """The time of the current event."""
-        return self._now  # type: ignore[return-value]
 
     def post(self, time_ps: int, key: int, handler: Callable[[Any], object], argument: object) -> None:
         """Schedule ``handler(argument)`` at `time_ps`; `key` orders events of equal time."""
@@ -102,7 +106,7 @@ class Kernel(simpy.Environment):
         if entries is None:
             self.due[time_ps] = [(key, handler, argument)]
             heappush(self._times, time_ps)
-            if time_ps <= self._now:
+            if time_ps <= self.now_ps:
                 self._belated = True
         else:
             entries.append((key, handler, argument))
@@ -112,11 +116,11 @@ class Kernel(simpy.Environment):
 
         Return `INFINITY_PS` if only events of native processes are left.
         """
-        if self._native_pending and self._ranks_are_done():
+        if self.native_pending and self.ranks_are_done():
             return INFINITY_PS
         return self._times[0] if self._times else INFINITY_PS
 
-    def _ranks_are_done(self) -> bool:
+    def ranks_are_done(self) -> bool:
         """Return True if only events of native processes are left.
 
         The first event of a rank ends the search.
@@ -151,8 +155,8 @@ class Kernel(simpy.Environment):
 
     def _next_batch(self) -> list[Entry]:
         """Advance to the earliest time; count its events and return them in reverse order."""
-        self._now = heappop(self._times)
-        self._batch = batch = self.due.pop(self._now)
+        self.now_ps = heappop(self._times)
+        self._batch = batch = self.due.pop(self.now_ps)
         self.events += len(batch)
         if len(batch) > 1:
             # Reversed, because `pop` takes the last. Usually already in order, which costs one comparison per event.
@@ -165,10 +169,10 @@ class Kernel(simpy.Environment):
         Raise `Halted` after a `halt`.
         """
         self._belated = False
-        while self._times and self._times[0] <= self._now:
+        while self._times and self._times[0] <= self.now_ps:
             time_ps = heappop(self._times)
             entries = self.due.pop(time_ps)
-            if time_ps < self._now:
+            if time_ps < self.now_ps:
                 raise Halted
             self.events += len(entries)
             batch = self._batch
@@ -204,17 +208,17 @@ class Kernel(simpy.Environment):
         self.due.clear()
         self._batch.clear()
         self._later.clear()
-        self._native_pending = 0
+        self.native_pending = 0
         self.stopped = True
 
     def halt(self) -> None:
         """Make `run_window` raise `Halted` before the next event; safe in a signal handler."""
         # A time before all others: the loop notices it through `_belated`, and needs no separate test for requests of a
         # signal or a rank.
-        self.post(-1, 0, self._halt, self._now)
+        self.post(-1, 0, self._halt, self.now_ps)
 
     def _halt(self, now_ps: int) -> NoReturn:
-        self._now = now_ps
+        self.now_ps = now_ps
         raise Halted
 
     # ---------------------------------------------------------------- the interface of native SimPy processes
@@ -225,13 +229,13 @@ class Kernel(simpy.Environment):
             raise ValueError(f"a delay of {delay!r} ps: virtual time is a whole number of picoseconds")
         self._native_key += 1
         key = self._native_key + ((priority - 1) << _PRIORITY_SHIFT)
-        self._native_pending += 1
-        self.post(self._now + int(delay), key, _fire, event)  # type: ignore[arg-type]
+        self.native_pending += 1
+        self.post(self.now_ps + int(delay), key, _fire, event)
 
     def peek(self) -> float:
         """Return the time of the earliest event, in SimPy's convention: infinity if the queue is empty."""
         if self._batch or self._later:
-            return self._now
+            return self.now_ps
         return self._times[0] if self._times else float("inf")
 
     def step(self) -> None:
@@ -250,11 +254,11 @@ def _descending(entry: Entry) -> int:
 def _fire(event: Event) -> None:
     """Run the callbacks of a SimPy event, as `simpy.Environment.step` does."""
     kernel: Any = event.env
-    if kernel.alone and kernel._ranks_are_done():  # unless a rollback continues before this event
+    if kernel.alone and kernel.ranks_are_done():  # unless a rollback continues before this event
         kernel.events -= 1
         kernel.post(kernel.now_ps, kernel.key, _fire, event)
         raise Halted
-    kernel._native_pending -= 1
+    kernel.native_pending -= 1
     callbacks, event.callbacks = event.callbacks, None  # type: ignore[assignment]
     try:
         for callback in callbacks:

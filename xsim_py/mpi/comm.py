@@ -381,10 +381,11 @@ class Communicator(_Hot):
         error once, and where the program completes the call: not in the middle of a background one.
         """
         fiber, whole = current.fiber, self.outer or self
-        if error._reported or (fiber is not None and not is_program(fiber)) or (fiber, whole) in self.fabric.attempts:
+        if (fiber is not None and not is_program(fiber)) or (fiber, whole) in self.fabric.attempts:
             return False
-        error._reported = True
-        return whole.errhandler is not None and whole.errhandler(whole, error) and not error._is_about_failures
+        if not errors.report_once(error) or whole.errhandler is None:
+            return False
+        return whole.errhandler(whole, error) and not errors.is_about_failures(error)
 
     def next_child(self) -> int:
         """Count a communicator made from this one.

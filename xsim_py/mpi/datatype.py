@@ -70,7 +70,6 @@ class Type:
     """Whether these bytes are the packed elements, too: long doubles have padding, which is cleared."""
 
     __slots__ = (
-        "_make_layout",
         "alignment",
         "attributes",
         "code",
@@ -84,6 +83,7 @@ class Type:
         "kind",
         "layout",
         "lb",
+        "make_layout",
         "name",
         "recipe",
         "size",
@@ -101,7 +101,7 @@ class Type:
         elements: int,
         recipe: Recipe = _NAMED,
     ) -> None:
-        self._make_layout = layout
+        self.make_layout = layout
         self.size = size  # bytes of data in one element, which is also its packed size
         self.lb = lb  # the lower bound in bytes
         self.extent = extent  # the distance from one element to the next in bytes
@@ -122,7 +122,7 @@ class Type:
     def like(self, recipe: Recipe, lb: int, extent: int) -> Type:
         """Return a type of the same elements, with another construction and other bounds."""
         new = _blank(Type)  # what the constructor does, in half the time
-        new._make_layout = self._layout
+        new.make_layout = self._layout
         new.size = self.size
         new.lb = lb
         new.extent = extent
@@ -143,7 +143,7 @@ class Type:
         """Make the layout on first use: most types are only used to build others, and freed."""
         if name not in ("layout", "is_contiguous", "is_verbatim"):
             raise AttributeError(name)
-        layout = self.layout = self._make_layout()
+        layout = self.layout = self.make_layout()
         assert layout.size == self.size
         if _may_have_padding(self):
             layout.mask = mask_of(self.runs())

@@ -244,10 +244,6 @@ class Exception(RuntimeError):
         text = error_string(self._code)
         return f"{text} ({self._detail})" if self._detail else text
 
-    def _add_detail(self, text: str) -> None:
-        """Append to the bracketed detail of the text."""
-        self._detail = f"{self._detail}; {text}" if self._detail else text
-
     @property
     def _is_about_failures(self) -> bool:
         """True for an error about a failed process or a revocation."""
@@ -269,8 +265,30 @@ class Exception(RuntimeError):
         return self.Get_error_string()
 
 
+is_about_failures = operator.attrgetter("_is_about_failures")
+"""Return True for an `Exception` about a failed process or a revocation."""
+
+
+def add_detail(exception: Exception, text: str) -> None:
+    """Append to the bracketed detail of an exception's text."""
+    detail = exception._detail
+    exception._detail = f"{detail}; {text}" if detail else text
+
+
+def report_once(exception: Exception) -> bool:
+    """Return True for the first call with an exception, until `report_again`: an error handler sees an error once."""
+    is_new = not exception._reported
+    exception._reported = True
+    return is_new
+
+
+def report_again(exception: Exception) -> None:
+    """Let an error handler see an exception once more."""
+    exception._reported = False
+
+
 def _code_of(other: object) -> Any:
-    return other._code if isinstance(other, Exception) else other
+    return other.args[0] if isinstance(other, Exception) else other
 
 
 def fail(code: int, detail: str = "") -> NoReturn:
@@ -286,7 +304,7 @@ def error(code: int, detail: str = "") -> Exception:
     """Return the exception of an error code, for a caller that consults an error handler first."""
     exception = Exception(code)
     if detail:
-        exception._detail = detail
+        add_detail(exception, detail)
     return exception
 
 
@@ -294,5 +312,5 @@ def in_status(causes: Iterable[Exception]) -> Exception:
     """Return the exception of a call for several requests that failed for these reasons: ERR_IN_STATUS."""
     causes = list(causes)
     exception = error(c.ERR_IN_STATUS, str(causes[0]))
-    exception._tells_of_failures = any(cause._is_about_failures for cause in causes)
+    exception._tells_of_failures = any(map(is_about_failures, causes))
     return exception

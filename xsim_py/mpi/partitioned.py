@@ -82,11 +82,11 @@ class Outgoing(Operation):
         comm, to, name = stream.comm, stream.peer, "Prequest.Pready"
         send = start_send(comm, to, stream.tag, data, stream.cid, STANDARD_MODE, name, True, frame_here())
         if send is None:
-            self._departed(None)
+            self.departed(None)
         else:
             send.waiter = _Departure(self, send)
 
-    def _departed(self, send: Operation | None) -> None:
+    def departed(self, send: Operation | None) -> None:
         """Count a partition that has left, or cannot leave."""
         fiber = current.fiber
         self.remaining -= 1
@@ -110,7 +110,7 @@ class _Departure:
 
     def resume(self) -> None:
         """Count the partition: it has left."""
-        self.operation._departed(self.send)
+        self.operation.departed(self.send)
 
     def interrupt(self) -> None:
         """Continue to wait: the partition cannot leave for now."""

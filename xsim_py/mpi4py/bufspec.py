@@ -24,7 +24,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi.collectives.channel import EqualBlocks, VariedBlocks
 from xsim_py.mpi.datatype import NULL, Type
 from xsim_py.mpi.errors import Exception as MPIError
-from xsim_py.mpi.errors import fail
+from xsim_py.mpi.errors import add_detail, fail
 from xsim_py.mpi4py.code_tables import derived
 from xsim_py.mpi4py.datatype import TYPE_DICT, Datatype, core_of
 from xsim_py.mpi4py.dlpack import at_address, is_foreign
@@ -235,7 +235,7 @@ def unpack_each(target: UserBuffer | BlockBuffer, parts: Sequence[bytes | None],
             try:
                 target.unpack_part(i, data)
             except MPIError as error:
-                error._add_detail(f"the block of {peer_kind} {i}")
+                add_detail(error, f"the block of {peer_kind} {i}")
                 raise
 
 
@@ -434,11 +434,13 @@ def _memory(buf: object, datatype: object, writable: bool) -> tuple[memoryview |
 
 def type_of(datatype: Any) -> Type:
     """Return the type of a `Datatype` or a type code."""
-    try:
-        found: Type = impl_of(datatype if isinstance(datatype, Datatype) else TYPE_DICT[datatype])
-    except KeyError:
-        raise KeyError(f"cannot map {datatype!r} to MPI datatype") from None
-    return found
+    if not isinstance(datatype, Datatype):
+        try:
+            datatype = TYPE_DICT[datatype]
+        except KeyError:
+            raise KeyError(f"cannot map {datatype!r} to MPI datatype") from None
+    core: Type = datatype._impl  # hot path: not by `impl_of`
+    return core
 
 
 def _type_of_format(form: str) -> Type:

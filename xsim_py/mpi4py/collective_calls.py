@@ -65,7 +65,7 @@ def note_refusal(comm: Communicator, name: str, error: Exception) -> None:
     """Record for the deadlock report that this rank has not taken part in a call."""
     if not isinstance(error, errors.Exception):
         comm.fabric.order.refuse(comm, name, f"{type(error).__name__}: {error}")
-    elif not error._is_about_failures:
+    elif not errors.is_about_failures(error):
         comm.fabric.order.refuse(comm, name, str(error))
 
 

@@ -75,10 +75,7 @@ class _NullFile:
 
     def report(self, error: errors.Exception) -> bool:
         """Pass an error to the handler; return True if it has handled it."""
-        if error._reported or self.errhandler is None:
-            return False
-        error._reported = True
-        return self.errhandler(self, error)
+        return self.errhandler is not None and errors.report_once(error) and self.errhandler(self, error)
 
 
 class _Transfer(Task):

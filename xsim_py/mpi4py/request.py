@@ -386,7 +386,7 @@ _wait = Request._wait
 
 def _tasks(requests: Sequence[Request]) -> list[Task]:
     try:
-        return list(map(task_of, requests))
+        return [request._task() for request in requests]  # hot path: not by `task_of`
     except AttributeError:
         _refuse(next(request for request in requests if not isinstance(request, Request)), Request)
 

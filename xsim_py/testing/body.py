@@ -24,7 +24,7 @@ from .copies import Copies
 from .debugging import debugger_of
 from .examples import Examples, PartialFailure, draw_same_examples
 from .outside_changes import Snapshot, apply_changes, cells_of
-from .rank_fixtures import Fixtures, OutsideSetup, Owner, is_of_plugin
+from .rank_fixtures import Fixtures, OutsideSetup, Owner, fixture_info, is_of_plugin
 from .rank_waits import MAX_WAIT_PS, RankWaits
 
 _STALLED = 3
@@ -70,7 +70,7 @@ class Body(FoundInRanks):
     def hand_over(self, is_private: Callable[[str], bool]) -> None:
         """Keep the objects of which ranks get copies."""
         item = self._item
-        defs = item._fixtureinfo.name2fixturedefs
+        defs = fixture_info(item).name2fixturedefs
         closures = {
             name: cells_of(defs[name][-1].func) for name in self._inside if name.startswith(("_xunit", "_unittest"))
         }
@@ -150,7 +150,7 @@ class Body(FoundInRanks):
         if isinstance(owner.instance, unittest.TestCase):
             _run_test_case(owner.instance)
             return
-        names = self._item._fixtureinfo.argnames
+        names = fixture_info(self._item).argnames
         result = owner.function(**{name: fixtures.value(name) for name in names})
         if hasattr(result, "__await__") or hasattr(result, "__aiter__"):
             getattr(result, "close", lambda: None)()

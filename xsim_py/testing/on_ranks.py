@@ -20,7 +20,7 @@ from xsim_py.units import format_time, spans
 from .body import ENDS, NO_FAILURES, Body, Raised
 from .markers import RankRequest
 from .outside_changes import Snapshot
-from .rank_fixtures import uses_mpi_directly
+from .rank_fixtures import fixture_info, uses_mpi_directly
 
 OTHERS = pytest.StashKey[dict[str, list[tuple[str, str]]]]()
 """Exceptions of ranks that a test's report does not show, by phase: titles and tracebacks."""
@@ -59,7 +59,7 @@ def defer_to_ranks(item: Any) -> None:
 
 def _inside(item: Any) -> list[str]:
     """Return the fixtures to set up in ranks: those that use MPI, directly or indirectly."""
-    defs = item._fixtureinfo.name2fixturedefs
+    defs = fixture_info(item).name2fixturedefs
     found = {name for name, each in defs.items() if any(map(uses_mpi_directly, each))}
     more = True
     while more:

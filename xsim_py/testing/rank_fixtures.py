@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from operator import attrgetter
 from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -69,6 +70,10 @@ def _put(owner: type, name: str, value: object) -> None:
         setattr(owner, name, value)
     elif name in vars(owner):
         delattr(owner, name)
+
+
+fixture_info = attrgetter("_fixtureinfo")
+"""Return pytest's record of the fixtures of a test."""
 
 
 def _log_fixture(item: object, handler: LogCaptureHandler) -> LogCaptureFixture:
@@ -231,7 +236,7 @@ class Fixtures:
         return self._values[key]
 
     def _defs(self, name: str) -> Any:
-        known = self.item._fixtureinfo.name2fixturedefs.get(name)
+        known = fixture_info(self.item).name2fixturedefs.get(name)
         return known or self.item.session._fixturemanager.getfixturedefs(name, self.item) or ()
 
     def _is_inside(self, name: str) -> bool:

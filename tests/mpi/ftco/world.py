@@ -17,7 +17,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from xsim_py.mpi.ftco.doubling import DoublingNode
-from xsim_py.mpi.ftco.node import ORDERS, SendAction
+from xsim_py.mpi.ftco.node import SendAction, TreeNode
 from xsim_py.mpi.ftco.paper import PaperNode, TreeShape
 
 
@@ -189,7 +189,7 @@ def happenings(draw: st.DrawFn, size: int) -> dict[str, Any]:
             last_acts[node] = draw(st.integers(1, 15))
     late = st.tuples(*[st.just(0) | st.integers(0, 200)] * size)
     return {
-        "order": draw(st.sampled_from(sorted(ORDERS))),
+        "order": draw(st.sampled_from(sorted(TreeNode.ORDERS))),
         "timeout": draw(st.sampled_from([5, 30, 100])),
         "slowest": draw(st.sampled_from([1, 4, 40])),
         "seed": draw(st.integers(0, 2**32)),

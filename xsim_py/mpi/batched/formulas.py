@@ -478,7 +478,8 @@ class BatchedExchange(LinearExchange):
 class BruckExchange(Exchange):
     """Each block travels by the bits of its distance: in round k those whose bit k is set."""
 
-    _distances = Rounds._distances
+    def _distances(self) -> Sequence[int]:
+        return doubled(self.size)
 
     def size_bytes(self, turn: int) -> int:
         return len(self._moved(turn)[0]) * self.block_bytes

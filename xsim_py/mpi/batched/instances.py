@@ -127,7 +127,7 @@ class CollectiveInstances(Rollback):
         call.clock_ps[me] = fiber.clock_ps
         call.nic_free_ps[me] = rank.nic_free_ps
         call.keys[me] = rank.key
-        call.entry_ps[me] = kernel._now
+        call.entry_ps[me] = kernel.now_ps
         call.entry_key[me] = kernel.key
         call.contributions[me] = contribution
         del kernel, signature, key  # a rank killed while it waits is kept forever, with all references
@@ -235,7 +235,7 @@ class CollectiveInstances(Rollback):
             return True
         # All messages to the last rank have arrived: simulated individually it would leave in this event, so it
         # continues at once.
-        if (call.times.last_ps[me], call.times.last_key[me]) <= (kernel._now, kernel.key):
+        if (call.times.last_ps[me], call.times.last_key[me]) <= (kernel.now_ps, kernel.key):
             call.inline = me
         self._post_exits(call)
         return call.inline < 0
@@ -291,7 +291,7 @@ class CollectiveInstances(Rollback):
         last_ps, last_key = times.last_ps, times.last_key.tolist()
         first_ps = int(last_ps[0])
         all_ranks = call.inline < 0 and call.members is None
-        if all_ranks and first_ps > kernel._now and (last_ps == first_ps).all():  # hot path: the usual case
+        if all_ranks and first_ps > kernel.now_ps and (last_ps == first_ps).all():  # hot path: the usual case
             entries = zip(last_key, repeat(wake), fibers)
             post(first_ps, *next(entries))
             due[first_ps] += entries

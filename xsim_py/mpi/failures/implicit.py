@@ -61,7 +61,7 @@ def uniformly(comm: Communicator, call: Callable[[], T], name: str, members: Seq
     try:
         result = call()
     except Exception as raised:
-        is_failure = isinstance(raised, errors.Exception) and raised._is_about_failures
+        is_failure = isinstance(raised, errors.Exception) and errors.is_about_failures(raised)
         if not is_failure and members is None and comm.collectives == before:
             raise
         if is_failure:

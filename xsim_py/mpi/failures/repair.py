@@ -297,7 +297,7 @@ class RepairCall(Operation):
         state.called = (*[call for call in state.called if call is not self.previous], self)
         if self.previous is None:
             self.number: int = _last_entered(state, comm.cid) + 1
-            fiber.clock_ps = self._begin(fiber.clock_ps)
+            fiber.clock_ps = self.begin(fiber.clock_ps)
         else:
             self.number = self.previous.number + 1
             self.previous.following = self
@@ -317,7 +317,7 @@ class RepairCall(Operation):
             call = call.previous
         return [call.members.ranks[index] for index in sorted(call.session.since[::2])]
 
-    def _begin(self, at_ps: int) -> int:
+    def begin(self, at_ps: int) -> int:
         """Enter the call; discard the sessions that can no longer be queried.
 
         All survivors have entered the previous call, so none queries the ones before that.
@@ -361,7 +361,7 @@ class RepairCall(Operation):
                 state = knowledge_of(self.comm.box)
                 state.called = tuple([call for call in state.called if call is not self])
             else:
-                self.following._begin(at_ps)
+                self.following.begin(at_ps)
             return
         self.last = self.algorithm != "two_phase" and not decision.error
         self.round += 1

@@ -294,7 +294,7 @@ class DoublingNode(OperationNode):
         return own._replace(
             absent=own.absent | other.absent,
             known=own.known & other.known,
-            payload=self._combine({first: parts[first] for first in sorted(parts)}),
+            payload=self.combine({first: parts[first] for first in sorted(parts)}),
         )
 
     def _decide(self, result: TreeResult) -> None:

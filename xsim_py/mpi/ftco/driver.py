@@ -314,7 +314,7 @@ class FtcoSession:
         """Begin, at the kernel's time."""
         now_ps = self.rank.shard.kernel.now_ps
         node = self.node
-        node._combine = combine
+        node.combine = combine
         node.limits = self.ftco.shapes.limits(self._shape, payload_bytes(contribution))
         node.start = now_ps
         node.enter(now_ps, contribution)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from xsim_py.mpi import NOBODY
 
@@ -115,7 +115,7 @@ class TreeNode:
         me: int,
         limits: Limits,  # timeouts, in ticks
         *,
-        order: str,  # one of `ORDERS`: the order of tasks when nothing can be sent along the tree
+        order: str,  # a key of `ORDERS`: the order of tasks when nothing can be sent along the tree
         # ``service(me, now)`` is the service distance at a time (appendix A); `ANY` for no preference.
         service: Callable[[int, int], int],
         # Whether the interval between KEEPALIVEs to the same node doubles each time, so that they cannot flood a node
@@ -133,7 +133,7 @@ class TreeNode:
         self.finish_time = -1  # when it first had nothing left to send; -1: not yet
         self.queue_length = 0
         self.longest_queue = 0  # the maximum length of its queue of delivered messages
-        self._order = ORDERS[order]
+        self._order = self.ORDERS[order]
         self._service = service
         self._patient = patient
         self._queues: tuple[list[NodePacket], list[NodePacket], list[NodePacket]] = ([], [], [])
@@ -311,33 +311,33 @@ class TreeNode:
             if distance in (ANY, contact.distance) and self._due(contact, other, since) <= now:
                 yield other
 
+    ORDERS: ClassVar[dict[str, tuple[_Task, ...]]] = {
+        # Algorithm 1: the queue first, then fault tolerance.
+        "printed": (
+            _take_data,
+            _take_keepalive,
+            _take_ack,
+            _send_ack,
+            _send_keepalive,
+        ),
+        # The order of the authors' simulator.
+        "code": (
+            _take_data,
+            _send_ack,
+            _send_keepalive,
+            _take_keepalive,
+            _take_ack,
+        ),
+    }
+
 
 _Task = Callable[[TreeNode, int, int], "SendAction | TakeAction | None"]
-
-ORDERS: dict[str, tuple[_Task, ...]] = {
-    # Algorithm 1: the queue first, then fault tolerance.
-    "printed": (
-        TreeNode._take_data,
-        TreeNode._take_keepalive,
-        TreeNode._take_ack,
-        TreeNode._send_ack,
-        TreeNode._send_keepalive,
-    ),
-    # The order of the authors' simulator.
-    "code": (
-        TreeNode._take_data,
-        TreeNode._send_ack,
-        TreeNode._send_keepalive,
-        TreeNode._take_keepalive,
-        TreeNode._take_ack,
-    ),
-}
 
 
 class OperationNode(TreeNode):
     """A node with any contribution, and an outbox for values that wait to be sent."""
 
-    __slots__ = ("_combine", "_contribution", "_outbox", "result")
+    __slots__ = ("_contribution", "_outbox", "combine", "result")
 
     def __init__(
         self,
@@ -354,7 +354,7 @@ class OperationNode(TreeNode):
     ) -> None:
         super().__init__(me, limits, order=order, service=service, patient=patient, start=start)
         self.result: TreeResult | None = None  # once known to this node
-        self._combine = combine
+        self.combine = combine
         self._contribution: Any = None
         self._outbox: deque[tuple[int, Any]] = deque()
 

@@ -336,7 +336,7 @@ class PaperNode(OperationNode):
             return None
         if len(parts) == 1:
             return next(iter(parts.values()))
-        return self._combine({node: parts[node] for node in sorted(parts)})
+        return self.combine({node: parts[node] for node in sorted(parts)})
 
     def _absent(self, tops: Iterable[int]) -> frozenset[int]:
         """Return the nodes at or below these nodes that are in none of the pieces."""

@@ -124,4 +124,6 @@ def blame_sender(error: errors.Exception, message: Any) -> None:
     """Add the sender of a truncated message, and the location of its send, to an error."""
     if error.Get_error_class() == ERR_TRUNCATE:
         where = sent_at(message)
-        error._add_detail(f"from rank {message.source}, tag {tag_of_program(message.tag)}{where and ', '}{where}")
+        errors.add_detail(
+            error, f"from rank {message.source}, tag {tag_of_program(message.tag)}{where and ', '}{where}"
+        )

@@ -71,7 +71,7 @@ class Hangs(FaultCarrier):
         """Return True if a rank hangs; then ``handler(argument)`` is called when it resumes."""
         until_ps = self._until_ps.get(number, 0)
         kernel = self.fabric.kernel
-        if until_ps <= kernel._now:
+        if until_ps <= kernel.now_ps:
             return False
         # The event's own key: messages of one rank stay in order, also with those of that very time.
         kernel.post(until_ps, kernel.key, handler, argument)
@@ -89,7 +89,7 @@ class Hangs(FaultCarrier):
         """Pass a control message to the NIC; the duration of a hang during its overhead is added."""
         rank, message, at_ps, cost = entry
         kernel = self.fabric.kernel
-        if self._until_ps.get(rank.number, 0) <= kernel._now:
+        if self._until_ps.get(rank.number, 0) <= kernel.now_ps:
             self._control_ready(entry)
             return
         at_ps += self._for_ps[rank.number]

@@ -216,7 +216,7 @@ def _attempt(act: Callable[[], R]) -> R:
     try:
         return act()
     except errors.Exception as error:
-        if not error._is_about_failures:
+        if not errors.is_about_failures(error):
             raise
         return _FAILED  # type: ignore[no-any-return]
 
@@ -315,13 +315,13 @@ def is_failure(error: errors.Exception) -> bool:
 
 def is_about_failures(error: Exception) -> bool:
     """Return True if an error reports a failed process, or a revocation that follows from one."""
-    return isinstance(error, errors.Exception) and error._is_about_failures
+    return isinstance(error, errors.Exception) and errors.is_about_failures(error)
 
 
 def raise_on(comm: Communicator, error: Exception) -> None:
     """Raise an error on a communicator of the program, unless its error handler deals with it."""
     if isinstance(error, errors.Exception):
-        error._reported = False
+        errors.report_again(error)
         if comm.report(error):
             return
     raise error

@@ -13,6 +13,7 @@ import os
 import sys
 import threading
 from contextlib import suppress
+from operator import attrgetter
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -25,6 +26,7 @@ REAL_LOCKS: WeakSet[Any] = WeakSet()
 
 _real_threads = _thread._count  # excludes the main thread; patched in ranks
 _REAL = (type(_thread.allocate_lock()), type(_thread.RLock()))
+_lock_of = attrgetter("_lock")
 _BETWEEN = ("threading", "queue", "concurrent.futures._base")
 _SERVANTS = ("concurrent.futures.process", "asyncio.unix_events")
 
@@ -36,7 +38,7 @@ def serves_children(depth: int) -> bool:
     """Return True if the caller, `depth` frames above, creates an object for child processes."""
     frame: FrameType | None = sys._getframe(depth + 1)
     while frame is not None and frame.f_globals.get("__name__") in _BETWEEN:
-        if any(future._condition._lock in REAL_LOCKS for future in _futures(frame)):
+        if any(_lock_of(future._condition) in REAL_LOCKS for future in _futures(frame)):
             return True
         frame = frame.f_back
     name = "" if frame is None else str(frame.f_globals.get("__name__"))
@@ -56,7 +58,7 @@ def waits_for_real_thread(depth: int) -> bool:
     condition = sys._getframe(depth + 1).f_locals.get("self")
     if not isinstance(condition, threading.Condition):
         return False
-    lock = condition._lock  # type: ignore[attr-defined]
+    lock = _lock_of(condition)
     return lock in REAL_LOCKS or (isinstance(lock, _REAL) and _real_threads() > 0)
 
 
@@ -73,10 +75,11 @@ def exist() -> bool:
     except ChildProcessError:
         return False
     tracker: Any = sys.modules.get("multiprocessing.resource_tracker")
-    if tracker is None or tracker._resource_tracker._pid is None:
+    pid = None if tracker is None else tracker._resource_tracker._pid
+    if pid is None:
         return True
     try:
-        return descendants() != [str(tracker._resource_tracker._pid)]
+        return descendants() != [str(pid)]
     except OSError:
         return True
 

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from xsim_py.process.ranks.patches import Patches, Table, with_real
@@ -73,9 +74,11 @@ def _reduced(date: Any) -> tuple[Any, ...]:
 
 
 _STAND_INS = (_Date, _DateTime)
+_real_of = attrgetter("_real")
+
 for _stand_in in _STAND_INS:
     for _name in ("__module__", "__name__", "__qualname__", "__doc__"):
-        setattr(_stand_in, _name, getattr(_stand_in._real, _name))
+        setattr(_stand_in, _name, getattr(_real_of(_stand_in), _name))
 
 
 _compiled: list[object] = []
@@ -99,7 +102,7 @@ def virtual() -> Iterator[None]:
 
 def _put(*, real: bool) -> None:
     for stand_in in _STAND_INS:
-        setattr(datetime, stand_in.__name__, stand_in._real if real else stand_in)
+        setattr(datetime, stand_in.__name__, _real_of(stand_in) if real else stand_in)
 
 
 def _with_real(begin: Callable[..., Any], *args: object) -> Any:
@@ -128,5 +131,5 @@ def install(patches: Patches) -> None:
     """Replace the classes for the duration of a run."""
     patches.install(PATCHED)
     for stand_in in _STAND_INS:
-        copyreg.pickle(stand_in._real, _reduced)
-        patches.at_end(partial(copyreg.dispatch_table.pop, stand_in._real))
+        copyreg.pickle(_real_of(stand_in), _reduced)
+        patches.at_end(partial(copyreg.dispatch_table.pop, _real_of(stand_in)))

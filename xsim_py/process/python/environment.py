@@ -11,6 +11,7 @@ import _posixsubprocess
 import ctypes
 import os
 import sys
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.ranks import current, private_state
@@ -29,10 +30,14 @@ _python: tuple[Any, ...] = (os.environ, os.environb)
 _libc = ctypes.CDLL(None)
 _place: Any  # the location of C's array pointer
 if sys.platform == "darwin":
-    _libc._NSGetEnviron.restype = ctypes.POINTER(ctypes.c_void_p)
-    _place = _libc._NSGetEnviron().contents
+    _get_environ = _libc._NSGetEnviron
+    _get_environ.restype = ctypes.POINTER(ctypes.c_void_p)
+    _place = _get_environ().contents
 else:
     _place = ctypes.c_void_p.in_dll(_libc, "environ")
+
+
+_data_of = attrgetter("_data")
 
 
 class _Environment:
@@ -76,7 +81,7 @@ def _of_all() -> _Environment:
     real: Any = ctypes.cast(_place.value or 0, ctypes.POINTER(ctypes.c_void_p))
     while real and real[count]:
         count += 1
-    return _Environment(_python[0]._data, (ctypes.c_void_p * (count + 1))(*real[:count] if count else (), None))
+    return _Environment(_data_of(_python[0]), (ctypes.c_void_p * (count + 1))(*real[:count] if count else (), None))
 
 
 def _of_rank() -> _Environment:
@@ -119,7 +124,7 @@ def _unsetenv(name: object, /) -> None:
 
 def _renew(_: Rank) -> None:
     """Put the launcher's variables into C's environment too, before a child process is created."""
-    if not isinstance(_python[0]._data, dict):
+    if not isinstance(_data_of(_python[0]), dict):
         environment = _of_rank()
         environment.renew()
         _set(environment)

@@ -26,19 +26,24 @@ _WHAT = "the event loop of asyncio, for a timer, a socket or another thread"
 _LOOP = "running loop"
 
 
+def _running_loop(events: Any) -> private_state.Setting:
+    """Return how to read and set asyncio's running loop."""
+    return private_state.Setting(events._get_running_loop, events._set_running_loop)
+
+
 def _select(real: Callable[..., Any], selector: Any, timeout: float | None) -> Any:
     """Wait for events like the selector of a rank's event loop, and return them."""
     fiber: Any = current.fiber
     events: Any = sys.modules["asyncio.events"]
+    setting = _running_loop(events)
     if _LOOP not in (fiber.rank.private_state or ()):  # from now on the rank's running loop is swapped with the rank
-        setting = private_state.Setting(events._get_running_loop, events._set_running_loop)
         private_state.touched(fiber.rank, _LOOP, setting, None)
-    loop = events._get_running_loop()
-    events._set_running_loop(None)  # for the other threads of the rank
+    loop = setting.get()
+    setting.set(None)  # for the other threads of the rank
     try:
         return selected(fiber, partial(real, selector), selector.get_map(), timeout, _WHAT)
     finally:
-        events._set_running_loop(loop)
+        setting.set(loop)
 
 
 def _selecting(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -99,7 +104,10 @@ def install(patches: Patches) -> None:
     """Make event loops of ranks wait in virtual time for the duration of a run."""
     patches.install(PATCHED)
     events: Any = sys.modules.get("asyncio.events")
-    running = None if events is None else events._get_running_loop()
+    if events is None:
+        return
+    setting = _running_loop(events)
+    running = setting.get()
     if running is not None:  # as in a notebook
-        events._set_running_loop(None)
-        patches.at_end(partial(events._set_running_loop, running))
+        setting.set(None)
+        patches.at_end(partial(setting.set, running))

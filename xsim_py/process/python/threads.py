@@ -20,6 +20,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from operator import attrgetter
 from threading import Thread
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -233,9 +234,14 @@ def abandon_daemons(rank: Rank) -> None:
         fiber.greenlet = DEAD_GREENLET
 
 
+def _pool_threads() -> Any:
+    """Return the threads of pools, with their queues of tasks."""
+    return pools._threads_queues
+
+
 def _end_pools(rank: Rank) -> None:
     """Let pools finish their tasks, as `concurrent.futures` does at the end of a process."""
-    for thread, tasks in list(pools._threads_queues.items()):
+    for thread, tasks in list(_pool_threads().items()):
         handle = _handle(thread)
         if handle is not None and handle.rank is rank and not handle.done:
             pool = thread._args[0]()
@@ -247,7 +253,7 @@ def _end_pools(rank: Rank) -> None:
 
 def _forget_pools() -> None:
     """Make Python not wait for pool threads whose ranks have failed."""
-    table: Any = pools._threads_queues
+    table = _pool_threads()
     for thread in list(table):
         if _handle(thread) is not None:
             del table[thread]
@@ -287,6 +293,14 @@ def _mark(thread: Any, handle: ThreadHandle) -> None:
     thread._started.set()
 
 
+_is_initialized = attrgetter("_initialized")
+
+
+def _has_started(thread: Any) -> bool:
+    started: bool = thread._started.is_set()
+    return started
+
+
 def _handle(thread: object) -> ThreadHandle | None:
     handle: ThreadHandle | None = vars(thread).get("_simulated")
     return handle
@@ -307,9 +321,9 @@ def _start(thread: Any) -> None:
             fiber.rank.private(REAL_THREADS, list).append(thread)
             wake(fiber)  # a rank that waits for a pipe may wait for this thread
         return
-    if not thread._initialized:
+    if not _is_initialized(thread):
         raise RuntimeError("thread.__init__() not called")
-    if thread._started.is_set():
+    if _has_started(thread):
         raise RuntimeError("threads can only be started once")
     handle = _threads(fiber.rank).handle(thread)
     _begin(fiber, handle, partial(_run_object, thread))
@@ -318,11 +332,11 @@ def _start(thread: Any) -> None:
 
 def _join(thread: Any, timeout: float | None = None) -> None:
     fiber = current.here()
-    handle = _handle(thread) if thread._initialized else None
-    if fiber is None or (handle is None and thread._started.is_set()):
+    handle = _handle(thread) if _is_initialized(thread) else None
+    if fiber is None or (handle is None and _has_started(thread)):
         _real_join(thread, timeout)
         return
-    if not thread._initialized:
+    if not _is_initialized(thread):
         raise RuntimeError("Thread.__init__() not called")
     if handle is None:
         raise RuntimeError("cannot join thread before it is started")
@@ -338,14 +352,14 @@ def _hash(thread: Any) -> int:
     fiber = current.here()
     known = vars(thread).get("_number")
     if known is None:
-        if fiber is None or thread._started.is_set():  # not one that is being created by a rank
+        if fiber is None or _has_started(thread):  # not one that is being created by a rank
             return object.__hash__(thread)
         known = thread._number = next(_threads(fiber.rank).numbers)
     return int(known)
 
 
 def _is_alive(thread: Any) -> bool:
-    handle = _handle(thread) if thread._initialized else None
+    handle = _handle(thread) if _is_initialized(thread) else None
     if handle is None:
         alive: bool = _real_is_alive(thread)
         return alive

@@ -176,32 +176,32 @@ class _Watchers:
 
     # ------------------------------------------------------------------------------------- functions called by programs
 
-    def _settrace_of_threads(self, function: Any) -> None:
+    def settrace_of_threads(self, function: Any) -> None:
         fiber = current.here()
         if fiber is not None:
             self._watchers_of(fiber)
         self._trace_threads(function)
 
-    def _settrace(self, function: Any) -> None:
+    def settrace(self, function: Any) -> None:
         fiber = current.here()
         if fiber is not None:
             self._watchers_of(fiber).trace[fiber] = function
             hide_simulator()
         self._trace(function)
 
-    def _setprofile(self, function: Any) -> None:
+    def setprofile(self, function: Any) -> None:
         fiber = current.here()
         if fiber is not None:
             self._watchers_of(fiber).profile[fiber] = function
         self._profile(function)
 
-    def _enable_profiler(self, profiler: object, *args: object, **kwargs: object) -> None:
+    def enable_profiler(self, profiler: object, *args: object, **kwargs: object) -> None:
         fiber = current.here()
         if fiber is not None:
             self._watchers_of(fiber).profile[fiber] = profiler
         self._profiler.enable(profiler, *args, **kwargs)
 
-    def _disable_profiler(self, profiler: object) -> None:
+    def disable_profiler(self, profiler: object) -> None:
         fiber = current.here()
         if fiber is not None:
             self._watchers_of(fiber).profile[fiber] = None
@@ -221,7 +221,7 @@ class _Watchers:
                 real["register_callback"](number, event, function)
             real["set_events"](number, tool.events)
 
-    def _use_tool_id(self, number: int, name: str, /) -> None:
+    def use_tool_id(self, number: int, name: str, /) -> None:
         fiber = current.here()
         if fiber is None:
             self._real["use_tool_id"](number, name)
@@ -235,7 +235,7 @@ class _Watchers:
             Patches.latest.at_end(partial(self._real["free_tool_id"], number))
         tools[number] = _Tool(name)
 
-    def _free_tool_id(self, number: int, /) -> None:
+    def free_tool_id(self, number: int, /) -> None:
         if current.here() is None or number not in self._held:
             self._real["free_tool_id"](number)
             return
@@ -245,19 +245,19 @@ class _Watchers:
             for event in tool.callbacks:
                 self._real["register_callback"](number, event, None)
 
-    def _get_tool(self, number: int, /) -> str | None:
+    def get_tool(self, number: int, /) -> str | None:
         if current.here() is None or number not in self._held:
             name: str | None = self._real["get_tool"](number)
             return name
         return self._tools[number].name if number in self._tools else None
 
-    def _register_callback(self, number: int, event: int, function: object, /) -> Any:
+    def register_callback(self, number: int, event: int, function: object, /) -> Any:
         before = self._real["register_callback"](number, event, function)
         if number in self._tools and current.here() is not None:
             self._tools[number].callbacks[event] = function
         return before
 
-    def _set_events(self, number: int, events: int, /) -> None:
+    def set_events(self, number: int, events: int, /) -> None:
         if current.here() is not None and number in self._held:
             if number not in self._tools:
                 raise ValueError(f"tool {number} is not in use")
@@ -278,18 +278,18 @@ def _unless_tools(real: object, value: object) -> Any:
     return real if sys.version_info >= (3, 12) else value
 
 
-_OF_PROFILERS = {"enable": _by(_Watchers._enable_profiler), "disable": _by(_Watchers._disable_profiler)}
+_OF_PROFILERS = {"enable": _by(_Watchers.enable_profiler), "disable": _by(_Watchers.disable_profiler)}
 _OF_MONITORING = {
-    "free_tool_id": _by(_Watchers._free_tool_id),
-    "get_tool": _by(_Watchers._get_tool),
-    "register_callback": _by(_Watchers._register_callback),
-    "set_events": _by(_Watchers._set_events),
-    "use_tool_id": _by(_Watchers._use_tool_id),
+    "free_tool_id": _by(_Watchers.free_tool_id),
+    "get_tool": _by(_Watchers.get_tool),
+    "register_callback": _by(_Watchers.register_callback),
+    "set_events": _by(_Watchers.set_events),
+    "use_tool_id": _by(_Watchers.use_tool_id),
 }
 _OWN = "private: observes only its rank"
 PATCHED: Table = (
-    ("threading", _OWN, {"settrace": _by(_Watchers._settrace_of_threads)}),
-    ("sys", _OWN, {"settrace": _by(_Watchers._settrace), "setprofile": _by(_Watchers._setprofile)}),
+    ("threading", _OWN, {"settrace": _by(_Watchers.settrace_of_threads)}),
+    ("sys", _OWN, {"settrace": _by(_Watchers.settrace), "setprofile": _by(_Watchers.setprofile)}),
     ("sys.monitoring", _OWN, _OF_MONITORING),
     ("_lsprof", _OWN, {"Profiler": Wrapper(_unless_tools, type("Profiler", (_lsprof.Profiler,), _OF_PROFILERS))}),
     ("cProfile.Profile", _OWN, {name: Wrapper(_unless_tools, value) for name, value in _OF_PROFILERS.items()}),

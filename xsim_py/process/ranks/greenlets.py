@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import ModuleType
 from typing import Any
 
@@ -11,7 +12,7 @@ from . import current, fiber
 from .own_modules import from_modules
 from .patches import Patches, Table
 
-_modules = fiber._modules
+_modules = sys.modules
 
 
 def _noticed(name: str) -> property:

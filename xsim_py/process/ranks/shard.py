@@ -191,7 +191,7 @@ class Shard:
         self.common = self.kernel if self.alone else Kernel(native_origin=native, start_ps=start_ps)
         self._ends = [block.stop for block in blocks]
         self._others = [other for other in range(len(blocks)) if other != number]
-        self._homes: list[int] = []  # the shards of spawned ranks
+        self.homes: list[int] = []  # the shards of spawned ranks
         self._outbox: defaultdict[int, list[tuple[int, int, str, Any]]] = defaultdict(list)
         self._rows: defaultdict[int, list[Any]] = defaultdict(list)
         self._reached_ps = start_ps
@@ -224,7 +224,7 @@ class Shard:
             self.at = {rank.number - self.first: rank for rank in self.ranks}
         self.at.update((rank.number - self.first, rank) for rank in born)
         self.ranks += born
-        self._homes += homes
+        self.homes += homes
         self.population += len(homes)
         return born
 
@@ -300,7 +300,7 @@ class Shard:
     def owner(self, number: int) -> int:
         """Return the shard of a rank."""
         later = number - self.initial
-        return bisect_right(self._ends, number) if later < 0 else self._homes[later]
+        return bisect_right(self._ends, number) if later < 0 else self.homes[later]
 
     # ------------------------------------------------------------------------------- the window protocol
 
