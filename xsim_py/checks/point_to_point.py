@@ -175,17 +175,9 @@ def send_receive(signature_of: Callable[[Any], Signature | None]) -> Callable[..
     """Return the check of ``Sendrecv`` or ``sendrecv``."""
 
     def follow(
-        monitor: Monitor,
-        call: MpiCall,
-        comm: object,
-        sendbuf: object,
-        dest: int,
-        sendtag: int,
-        recvbuf: object,
-        source: int,
-        recvtag: int,
-        status: object,
+        monitor: Monitor, call: MpiCall, comm: object, sendbuf: object, dest: int, sendtag: int, *receives: Any
     ) -> After | None:
+        recvbuf, source, recvtag, _status = receives
         core, after = core_of(comm), None
         send = _send(call, core, signature_of(sendbuf), dest, sendtag)
         receive = _receive(monitor, call, core, signature_of(recvbuf), source, recvtag)
@@ -215,7 +207,7 @@ def send_receive_replace(
     sendtag: int,
     source: int,
     recvtag: int,
-    status: object,
+    *_status: object,
 ) -> After | None:
     """Check ``Sendrecv_replace``."""
     core, signature = core_of(comm), of_buffer(buf)
@@ -237,7 +229,7 @@ def begin_send_receive(
     sendtag: int,
     recvbuf: object,
     source: int,
-    recvtag: int,
+    *_recvtag: object,
 ) -> After:
     """Check ``Isendrecv``: its send buffer must not be written, its receive buffer not accessed."""
     sends, receives = dest != PROC_NULL, source != PROC_NULL

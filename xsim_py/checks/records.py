@@ -111,6 +111,7 @@ class CollectiveCall(RankAction):
         rank: int,
         name: str,  # as mpi4py spells it
         place: Place,
+        *,
         root: int | None = None,
         op: str | None = None,
         signatures: tuple[Signature | None, ...] = (),  # the blocks of a call in which all members' blocks are equal

@@ -176,6 +176,7 @@ def _fetches(
     target_rank: int,
     target: object,
     op: object,
+    *,
     compare: object = None,
 ) -> After | None:
     mine, parsed = _window_of(call, win), _parsed(result)
@@ -215,7 +216,7 @@ def _swaps(
     target_rank: int,
     target_disp: int,
 ) -> After | None:
-    return _fetches(monitor, call, win, origin, result, target_rank, target_disp, INSTANCES["REPLACE"], compare)
+    return _fetches(monitor, call, win, origin, result, target_rank, target_disp, INSTANCES["REPLACE"], compare=compare)
 
 
 # ------------------------------------------------------------------------------------------------ synchronisation

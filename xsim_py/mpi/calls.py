@@ -23,7 +23,7 @@ from .collectives.choose import REGISTRY, TUNED, choose, reduce_then_bcast
 from .comm import WORLD_CID
 from .transport import message as envelopes
 from .transport.message import Operation, Receive
-from .transport.p2p import STANDARD_MODE, complete, raise_error, receive, start_receive, start_send, wait
+from .transport.p2p import SendCall, complete, raise_error, receive, start_receive, start_send, wait
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
@@ -100,6 +100,9 @@ def lone_note(name: str, root: int | None = None) -> LoneNote:
     return LoneNote(name, root)
 
 
+_CHECKED, _UNCHECKED = SendCall(""), SendCall("", check=False)
+
+
 class SurvivingAlgorithms(dict[str, Callable[..., Any]]):
     """The fault-tolerant algorithms of collectives, by operation.
 
@@ -129,8 +132,8 @@ class CollectiveChannel:
 
     def send(self, dest: int, data: bytes) -> None:
         """Send to a rank, and wait for completion."""
-        note = self.note
-        send = start_send(self.comm, dest, self.tag, data, self.cid, STANDARD_MODE, "", self.check, note)
+        note, how = self.note, _CHECKED if self.check else _UNCHECKED
+        send = start_send(self.comm, dest, self.tag, data, self.cid, how, note)
         if send is not None:
             wait(send)
 
@@ -146,8 +149,8 @@ class CollectiveChannel:
 
     def sendrecv(self, dest: int, data: bytes, source: int) -> bytes:
         """Send to a rank and receive from one, concurrently."""
-        note = self.note
-        send = start_send(self.comm, dest, self.tag, data, self.cid, STANDARD_MODE, "", self.check, note)
+        note, how = self.note, _CHECKED if self.check else _UNCHECKED
+        send = start_send(self.comm, dest, self.tag, data, self.cid, how, note)
         message = receive(self.comm, source, self.tag, self.cid, "", note)
         if message.note is not note and message.note != note:
             self._mismatch(source, message.note)
@@ -159,8 +162,8 @@ class CollectiveChannel:
 
     def isend(self, dest: int, data: bytes) -> Operation | None:
         """Begin to send; return the operation to wait for, or None."""
-        note = self.note
-        return start_send(self.comm, dest, self.tag, data, self.cid, STANDARD_MODE, "", self.check, note)
+        how = _CHECKED if self.check else _UNCHECKED
+        return start_send(self.comm, dest, self.tag, data, self.cid, how, self.note)
 
     def irecv(self, source: int) -> Receive:
         """Begin to receive; return the operation to wait for."""

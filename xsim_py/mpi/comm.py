@@ -190,6 +190,15 @@ class ReportName:
         self.skipped = self.counted - comm.collectives
 
 
+class AttachedBuffer(NamedTuple):
+    """A buffer for buffered sends."""
+
+    buf: object
+    """That of the program, returned on detach."""
+    capacity_bytes: int | None
+    """None for automatic buffering, which is unlimited."""
+
+
 class _Hot:
     """The slots of a communicator that messages use: those of a base class share a cache line."""
 
@@ -259,7 +268,7 @@ class Communicator(_Hot):
         self.name: str | None = None
         self.topology: Any = None  # a virtual topology: a `Cartesian`, `Graph` or `DistGraph`
         self.object_context: Any = None
-        self.buffer: Any = None
+        self.buffer: AttachedBuffer | None = None
         self.freed = False  # whether this rank has freed it: other handles may still refer to it
         # One for each lower-case collective that has been called; None unless the program has asked for them.
         self.locks: dict[Any, SharedLock] | None = None

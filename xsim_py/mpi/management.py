@@ -22,7 +22,7 @@ from .comm import Communicator, context_of_members, derive_cid, shared_context
 from .op import PREDEFINED, make_fold
 from .predefined import PREDEFINED as DATATYPES
 from .transport.call_sites import frame_here
-from .transport.p2p import STANDARD_MODE, receive, start_send, wait
+from .transport.p2p import SendCall, receive, start_send, wait
 
 _CREATE_GROUP = "Intracomm.Create_group"
 _LARGEST = make_fold(PREDEFINED["MAX"], DATATYPES["INT64_T"])
@@ -295,7 +295,7 @@ def create_intercomm(
     if comm.me == local_leader:
         assert peer is not None
         mine = struct.pack(f"<{len(comm.ranks) + 2}q", comm.cid, child, *comm.ranks)
-        send = start_send(peer, remote_leader, tag, mine, peer.cid, STANDARD_MODE, name, False, frame_here())
+        send = start_send(peer, remote_leader, tag, mine, peer.cid, SendCall(name, check=False), frame_here())
         theirs = receive(peer, remote_leader, tag, peer.cid, name).data
         if send is not None:
             wait(send)

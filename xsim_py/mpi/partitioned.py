@@ -8,7 +8,7 @@ ready is one message, prefixed by its number; the receiver may divide the data i
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 from xsim_py.process.ranks import current
 
@@ -17,24 +17,40 @@ from . import errors
 from .comm import derive_cid
 from .transport.call_sites import ORDINAL, blame_sender, frame_here
 from .transport.message import Operation
-from .transport.p2p import STANDARD_MODE, receive, start_send
+from .transport.p2p import SendCall, receive, start_send
 
 if TYPE_CHECKING:
     from .comm import Communicator
 
+_PREADY = SendCall("Prequest.Pready")
 _HEADER = struct.Struct("<qq")
+
+
+class Partitions(Protocol):
+    """The program's buffer, in parts of equal size."""
+
+    @property
+    def nbytes(self) -> int:
+        """The size of a partition."""
+
+    def pack_part(self, i: int) -> bytes:
+        """Return the contents of a partition."""
+
+    def unpack_part(self, i: int, data: bytes) -> object:
+        """Store the contents of a partition."""
 
 
 class Stream:
     """One side of a partitioned operation, from its initialisation to its end.
 
-    `peer` and `tag` are as passed by the program. `buffer` has ``pack_part(i)``, ``unpack_part(i, data)`` and
-    ``nbytes``, the size of a partition; `partitions` is their number on this side.
+    `peer` and `tag` are as passed by the program. `partitions` is the number of partitions on this side.
     """
 
     __slots__ = ("buffer", "cid", "comm", "partitions", "peer", "tag")
 
-    def __init__(self, comm: Communicator, peer: int, tag: int, buffer: Any, partitions: int, *, sends: bool) -> None:
+    def __init__(
+        self, comm: Communicator, peer: int, tag: int, buffer: Partitions, partitions: int, *, sends: bool
+    ) -> None:
         self.comm = comm
         self.peer = peer
         self.buffer = buffer
@@ -79,8 +95,7 @@ class Outgoing(Operation):
             errors.fail(c.ERR_ARG, f"partition {partition} is marked as ready already")
         self.ready[partition] = True
         data = _HEADER.pack(partition, stream.partitions) + stream.buffer.pack_part(partition)
-        comm, to, name = stream.comm, stream.peer, "Prequest.Pready"
-        send = start_send(comm, to, stream.tag, data, stream.cid, STANDARD_MODE, name, True, frame_here())
+        send = start_send(stream.comm, stream.peer, stream.tag, data, stream.cid, _PREADY, frame_here())
         if send is None:
             self.departed(None)
         else:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import constants as c
 from . import errors
-from .comm import Communicator, world
+from .comm import AttachedBuffer, Communicator, world
 
 if TYPE_CHECKING:
     from .transport.mailbox import Mailbox
@@ -31,7 +31,7 @@ class SessionState:
         self.box = box
         self.info = dict(info)  # its hints
         self.errhandler: Any = None  # called with the session and the error; None returns errors
-        self.buffer: Any = None  # for buffered sends on its communicators
+        self.buffer: AttachedBuffer | None = None  # for buffered sends on its communicators
 
     def label(self) -> str:
         """Return its name in reports."""

@@ -139,7 +139,7 @@ class buffer(np.ndarray, metaclass=_OnlyOwnNames):
         if is_device_memory(self._base):
             raise BufferError("buffer is not CPU-accessible")
 
-    def cast(self, format: str, shape: Any = ...) -> memoryview:
+    def cast(self, format: str, shape: object = ...) -> memoryview:
         self._check_accessible()
         view = memoryview(self)
         return view.cast(format) if shape is ... else view.cast(format, shape)  # type: ignore[call-overload,no-any-return]

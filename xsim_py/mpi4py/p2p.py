@@ -20,7 +20,7 @@ from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.transport.call_sites import blame_sender, frame_here, here
 from xsim_py.mpi.transport.message import Message as Envelope
 from xsim_py.mpi.transport.message import Operation
-from xsim_py.mpi.transport.p2p import BUFFERED_MODE, STANDARD_MODE, SYNC_MODE, receive, start_receive, start_send, wait
+from xsim_py.mpi.transport.p2p import BUFFERED_MODE, SYNC_MODE, SendCall, receive, start_receive, start_send, wait
 
 from .bufspec import UserBuffer as Target
 from .bufspec import filler, packed, plain_size, receiver
@@ -44,6 +44,30 @@ _frame = sys._getframe
 _ONE_DIGIT = 2**30 - 1
 """Python compares integers up to this ten times as fast."""
 
+_SEND = SendCall("Comm.Send")
+_SSEND = SendCall("Comm.Ssend", SYNC_MODE)
+_RSEND = SendCall("Comm.Rsend")
+_BSEND = SendCall("Comm.Bsend", BUFFERED_MODE)
+_ISEND = SendCall("Comm.Isend")
+_ISSEND = SendCall("Comm.Issend", SYNC_MODE)
+_IRSEND = SendCall("Comm.Irsend")
+_IBSEND = SendCall("Comm.Ibsend", BUFFERED_MODE)
+_SENDRECV = SendCall("Comm.Sendrecv")
+_SEND_OBJECT = SendCall("Comm.send", check=False)
+_SSEND_OBJECT = SendCall("Comm.ssend", SYNC_MODE, check=False)
+_BSEND_OBJECT = SendCall("Comm.bsend", BUFFERED_MODE, check=False)
+_ISEND_OBJECT = SendCall("Comm.isend", check=False)
+_ISSEND_OBJECT = SendCall("Comm.issend", SYNC_MODE, check=False)
+_IBSEND_OBJECT = SendCall("Comm.ibsend", BUFFERED_MODE, check=False)
+_SEND_INIT = SendCall("Comm.Send_init")
+_SSEND_INIT = SendCall("Comm.Ssend_init", SYNC_MODE)
+_RSEND_INIT = SendCall("Comm.Rsend_init")
+_BSEND_INIT = SendCall("Comm.Bsend_init", BUFFERED_MODE)
+_SENDRECV_REPLACE = SendCall("Comm.Sendrecv_replace")
+_SENDRECV_OBJECT = SendCall("Comm.sendrecv", check=False)
+_ISENDRECV = SendCall("Comm.Isendrecv")
+_ISENDRECV_REPLACE = SendCall("Comm.Isendrecv_replace")
+
 
 class PointToPoint(CommHandle):
     """The point-to-point methods of `Comm`."""
@@ -54,34 +78,34 @@ class PointToPoint(CommHandle):
 
     def Send(self, buf: object, dest: int, tag: int = 0) -> None:
         data = packed(buf) if dest != PROC_NULL else b""
-        _send(self._comm(), data, dest, tag, STANDARD_MODE, "Comm.Send", True, _frame(CALLER))
+        _send(self._comm(), data, dest, tag, _SEND, _frame(CALLER))
 
     def Ssend(self, buf: object, dest: int, tag: int = 0) -> None:
-        _send(self._comm(), _bytes_of(buf, dest), dest, tag, SYNC_MODE, "Comm.Ssend", True, _frame(CALLER))
+        _send(self._comm(), _bytes_of(buf, dest), dest, tag, _SSEND, _frame(CALLER))
 
     def Rsend(self, buf: object, dest: int, tag: int = 0) -> None:
-        _send(self._comm(), _bytes_of(buf, dest), dest, tag, STANDARD_MODE, "Comm.Rsend", True, _frame(CALLER))
+        _send(self._comm(), _bytes_of(buf, dest), dest, tag, _RSEND, _frame(CALLER))
 
     def Bsend(self, buf: object, dest: int, tag: int = 0) -> None:
         comm = self._comm()
         data = _bytes_of(buf, dest)
         reserve_space(comm, dest, len(data))
-        _send(comm, data, dest, tag, BUFFERED_MODE, "Comm.Bsend", True, _frame(CALLER))
+        _send(comm, data, dest, tag, _BSEND, _frame(CALLER))
 
     def Isend(self, buf: object, dest: int, tag: int = 0) -> Request:
-        return _isend(self._comm(), _bytes_of(buf, dest), dest, tag, STANDARD_MODE, "Comm.Isend", True, _frame(CALLER))
+        return _isend(self._comm(), _bytes_of(buf, dest), dest, tag, _ISEND, _frame(CALLER))
 
     def Issend(self, buf: object, dest: int, tag: int = 0) -> Request:
-        return _isend(self._comm(), _bytes_of(buf, dest), dest, tag, SYNC_MODE, "Comm.Issend", True, _frame(CALLER))
+        return _isend(self._comm(), _bytes_of(buf, dest), dest, tag, _ISSEND, _frame(CALLER))
 
     def Irsend(self, buf: object, dest: int, tag: int = 0) -> Request:
-        return _isend(self._comm(), _bytes_of(buf, dest), dest, tag, STANDARD_MODE, "Comm.Irsend", True, _frame(CALLER))
+        return _isend(self._comm(), _bytes_of(buf, dest), dest, tag, _IRSEND, _frame(CALLER))
 
     def Ibsend(self, buf: object, dest: int, tag: int = 0) -> Request:
         comm = self._comm()
         data = _bytes_of(buf, dest)
         reserve_space(comm, dest, len(data))
-        return _isend(comm, data, dest, tag, BUFFERED_MODE, "Comm.Ibsend", True, _frame(CALLER))
+        return _isend(comm, data, dest, tag, _IBSEND, _frame(CALLER))
 
     def Recv(self, buf: object, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> None:
         comm = self._comm()
@@ -131,11 +155,11 @@ class PointToPoint(CommHandle):
         plain = 0 <= sendtag | recvtag <= _ONE_DIGIT or (recvtag == ANY_TAG and 0 <= sendtag <= _ONE_DIGIT)
         if not (plain and 0 <= dest < size and 0 <= source < size):
             target = _target_of(recvbuf, source)
-            name, place = "Comm.Sendrecv", _frame(CALLER)
-            _sendrecv(comm, data, dest, sendtag, target.unpack, source, recvtag, status, name, True, place)
+            place = _frame(CALLER)
+            _sendrecv(comm, data, dest, sendtag, source, recvtag, _SENDRECV, place, finish=target.unpack, status=status)
             return
         # Hot path: what `_sendrecv` does with plain arguments, with fewer frames on the stack while it waits.
-        send = start_send(comm, dest, sendtag, data, comm.cid, STANDARD_MODE, "Comm.Sendrecv", True, _frame(CALLER))
+        send = start_send(comm, dest, sendtag, data, comm.cid, _SENDRECV, _frame(CALLER))
         message = receive(comm, source, recvtag, comm.cid, "Comm.Sendrecv")
         if send is not None:
             comm.box.used = None  # the message is used after this wait
@@ -161,8 +185,8 @@ class PointToPoint(CommHandle):
         comm = self._comm()
         data = _bytes_of(buf, dest)
         target = _target_of(buf, source)
-        name, place = "Comm.Sendrecv_replace", _frame(CALLER)
-        _sendrecv(comm, data, dest, sendtag, target.unpack, source, recvtag, status, name, True, place)
+        how, place = _SENDRECV_REPLACE, _frame(CALLER)
+        _sendrecv(comm, data, dest, sendtag, source, recvtag, how, place, finish=target.unpack, status=status)
 
     def Isendrecv(
         self,
@@ -174,52 +198,60 @@ class PointToPoint(CommHandle):
         recvtag: int = ANY_TAG,
     ) -> Request:
         data, target = _bytes_of(sendbuf, dest), _target_of(recvbuf, source)
-        return self._isendrecv(data, dest, sendtag, target, source, recvtag, "Comm.Isendrecv", _frame(CALLER))
+        return self._isendrecv(data, dest, sendtag, target, source, recvtag, _ISENDRECV, _frame(CALLER))
 
     def Isendrecv_replace(
         self, buf: object, dest: int, sendtag: int = 0, source: int = ANY_SOURCE, recvtag: int = ANY_TAG
     ) -> Request:
         data, target = _bytes_of(buf, dest), _target_of(buf, source)
-        return self._isendrecv(data, dest, sendtag, target, source, recvtag, "Comm.Isendrecv_replace", _frame(CALLER))
+        return self._isendrecv(data, dest, sendtag, target, source, recvtag, _ISENDRECV_REPLACE, _frame(CALLER))
 
     def _isendrecv(
-        self, data: bytes, dest: int, sendtag: int, target: Any, source: int, recvtag: int, name: str, about: object
+        self,
+        data: bytes,
+        dest: int,
+        sendtag: int,
+        target: Target,
+        source: int,
+        recvtag: int,
+        how: SendCall,
+        about: object,
     ) -> Request:
         comm = self._comm()
         dest, sendtag, source, recvtag = map(integer, (dest, sendtag, source, recvtag))
         _valid_dest(comm, dest, sendtag, waits=False)
         if not valid_source(comm, source, recvtag, waits=False):
-            request = _isend(comm, data, dest, sendtag, STANDARD_MODE, name, True, about)
+            request = _isend(comm, data, dest, sendtag, how, about)
             task_of(request).null_source = True
             return request
-        body = partial(_exchange, comm, data, dest, sendtag, source, recvtag, name, True, here())
-        return handle_of(Request, MessageTask(begin(name, body), target.unpack, comm))
+        body = partial(_exchange, comm, data, dest, sendtag, source, recvtag, how, here())
+        return handle_of(Request, MessageTask(begin(how.name, body), target.unpack, comm))
 
     # -------------------------------------------------------------------------------------------- lower case
 
     def send(self, obj: object, dest: int, tag: int = 0) -> None:
-        _send(self._comm(), _dumps(obj, dest), dest, tag, STANDARD_MODE, "Comm.send", False, _frame(CALLER))
+        _send(self._comm(), _dumps(obj, dest), dest, tag, _SEND_OBJECT, _frame(CALLER))
 
     def ssend(self, obj: object, dest: int, tag: int = 0) -> None:
-        _send(self._comm(), _dumps(obj, dest), dest, tag, SYNC_MODE, "Comm.ssend", False, _frame(CALLER))
+        _send(self._comm(), _dumps(obj, dest), dest, tag, _SSEND_OBJECT, _frame(CALLER))
 
     def bsend(self, obj: object, dest: int, tag: int = 0) -> None:
         comm = self._comm()
         data = _dumps(obj, dest)
         reserve_space(comm, dest, len(data))
-        _send(comm, data, dest, tag, BUFFERED_MODE, "Comm.bsend", False, _frame(CALLER))
+        _send(comm, data, dest, tag, _BSEND_OBJECT, _frame(CALLER))
 
     def isend(self, obj: object, dest: int, tag: int = 0) -> Request:
-        return _isend(self._comm(), _dumps(obj, dest), dest, tag, STANDARD_MODE, "Comm.isend", False, _frame(CALLER))
+        return _isend(self._comm(), _dumps(obj, dest), dest, tag, _ISEND_OBJECT, _frame(CALLER))
 
     def issend(self, obj: object, dest: int, tag: int = 0) -> Request:
-        return _isend(self._comm(), _dumps(obj, dest), dest, tag, SYNC_MODE, "Comm.issend", False, _frame(CALLER))
+        return _isend(self._comm(), _dumps(obj, dest), dest, tag, _ISSEND_OBJECT, _frame(CALLER))
 
     def ibsend(self, obj: object, dest: int, tag: int = 0) -> Request:
         comm = self._comm()
         data = _dumps(obj, dest)
         reserve_space(comm, dest, len(data))
-        return _isend(comm, data, dest, tag, BUFFERED_MODE, "Comm.ibsend", False, _frame(CALLER))
+        return _isend(comm, data, dest, tag, _IBSEND_OBJECT, _frame(CALLER))
 
     def recv(
         self, buf: object = None, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
@@ -260,10 +292,9 @@ class PointToPoint(CommHandle):
         status: Status | None = None,
     ) -> Any:
         data = _dumps(sendobj, dest)
-        finish, place = loader(recvbuf, None), _frame(CALLER)
-        return _sendrecv(
-            self._comm(), data, dest, sendtag, finish, source, recvtag, status, "Comm.sendrecv", False, place
-        )
+        comm, how, place = self._comm(), _SENDRECV_OBJECT, _frame(CALLER)
+        finish = loader(recvbuf, None)
+        return _sendrecv(comm, data, dest, sendtag, source, recvtag, how, place, finish=finish, status=status)
 
     # ------------------------------------------------------------------------------------------------ probes
 
@@ -296,18 +327,18 @@ class PointToPoint(CommHandle):
     # ------------------------------------------------------------------------------------ persistent requests
 
     def Send_init(self, buf: object, dest: int, tag: int = 0) -> Prequest:
-        return self._send_init(buf, dest, tag, STANDARD_MODE, "Comm.Send_init")
+        return self._send_init(buf, dest, tag, _SEND_INIT)
 
     def Ssend_init(self, buf: object, dest: int, tag: int = 0) -> Request:
-        return self._send_init(buf, dest, tag, SYNC_MODE, "Comm.Ssend_init")
+        return self._send_init(buf, dest, tag, _SSEND_INIT)
 
     def Rsend_init(self, buf: object, dest: int, tag: int = 0) -> Request:
-        return self._send_init(buf, dest, tag, STANDARD_MODE, "Comm.Rsend_init")
+        return self._send_init(buf, dest, tag, _RSEND_INIT)
 
     def Bsend_init(self, buf: object, dest: int, tag: int = 0) -> Request:
-        return self._send_init(buf, dest, tag, BUFFERED_MODE, "Comm.Bsend_init")
+        return self._send_init(buf, dest, tag, _BSEND_INIT)
 
-    def _send_init(self, buf: object, dest: int, tag: int, mode: int, name: str) -> Prequest:
+    def _send_init(self, buf: object, dest: int, tag: int, how: SendCall) -> Prequest:
         comm = self._comm()
         dest, tag = integer(dest), integer(tag)
         views = KnownViews()
@@ -318,9 +349,9 @@ class PointToPoint(CommHandle):
         def start() -> Operation | None:
             with views:
                 data = _bytes_of(buf, dest)
-            if mode == BUFFERED_MODE:
+            if how.mode == BUFFERED_MODE:
                 reserve_space(comm, dest, len(data))
-            request = _isend(comm, data, dest, tag, mode, name, True, frame_here())
+            request = _isend(comm, data, dest, tag, how, frame_here())
             operation: Operation | None = impl_of(request).operation
             return operation
 
@@ -377,21 +408,17 @@ def _valid_dest(comm: Communicator, dest: int, tag: int, *, waits: bool = True) 
     return False
 
 
-def _send(
-    comm: Communicator, data: bytes, dest: int, tag: int, mode: int, name: str, check: bool, about: object
-) -> None:
+def _send(comm: Communicator, data: bytes, dest: int, tag: int, how: SendCall, about: object) -> None:
     if type(tag) is not int or type(dest) is not int:
         dest, tag = integer(dest), integer(tag)
     if not (0 <= dest < len(comm.peer_ranks) and 0 <= tag <= TAG_LIMIT) and not _valid_dest(comm, dest, tag):
         return
-    send = start_send(comm, dest, tag, data, comm.cid, mode, name, check, about)
+    send = start_send(comm, dest, tag, data, comm.cid, how, about)
     if send is not None:
         wait(send)
 
 
-def _isend(
-    comm: Communicator, data: bytes, dest: int, tag: int, mode: int, name: str, check: bool, about: object
-) -> Request:
+def _isend(comm: Communicator, data: bytes, dest: int, tag: int, how: SendCall, about: object) -> Request:
     if type(tag) is not int or type(dest) is not int:
         dest, tag = integer(dest), integer(tag)
     send: Operation | None = None
@@ -399,7 +426,7 @@ def _isend(
         if comm.fabric.failure_seen:
             send = refused(comm, comm.remote[dest])
         if send is None:
-            send = start_send(comm, dest, tag, data, comm.cid, mode, name, check, about)
+            send = start_send(comm, dest, tag, data, comm.cid, how, about)
     return handle_of(Request, MessageTask(send, None, comm))
 
 
@@ -422,21 +449,13 @@ def _begin_receive(comm: Communicator, source: int, tag: int, name: str) -> Oper
 
 
 def _exchange(
-    comm: Communicator,
-    data: bytes,
-    dest: int,
-    sendtag: int,
-    source: int,
-    recvtag: int,
-    name: str,
-    check: bool,
-    about: object,
+    comm: Communicator, data: bytes, dest: int, sendtag: int, source: int, recvtag: int, how: SendCall, about: object
 ) -> Envelope:
     """Send and receive concurrently; the source exists, the destination may be PROC_NULL."""
     send = None
     if dest != PROC_NULL:
-        send = start_send(comm, dest, sendtag, data, comm.cid, STANDARD_MODE, name, check, about)
-    message = receive(comm, source, recvtag, comm.cid, name)
+        send = start_send(comm, dest, sendtag, data, comm.cid, how, about)
+    message = receive(comm, source, recvtag, comm.cid, how.name)
     comm.box.used = None  # the message is used later
     if send is not None:
         wait(send)
@@ -448,23 +467,23 @@ def _sendrecv(
     data: bytes,
     dest: int,
     sendtag: int,
-    finish: Callable[[Any], Any],
     source: int,
     recvtag: int,
-    status: Status | None,
-    name: str,
-    check: bool,
+    how: SendCall,
     about: object,
+    *,
+    finish: Callable[[Any], Any],
+    status: Status | None,
 ) -> Any:
     dest, sendtag, source, recvtag = map(integer, (dest, sendtag, source, recvtag))
     if not _valid_dest(comm, dest, sendtag):
         dest = PROC_NULL
     if not valid_source(comm, source, recvtag):
-        _send(comm, data, dest, sendtag, STANDARD_MODE, name, check, about)
+        _send(comm, data, dest, sendtag, how, about)
         if status is not None:
             set_message(status, PROC_NULL, ANY_TAG, 0)
         return None
-    message = _exchange(comm, data, dest, sendtag, source, recvtag, name, check, about)
+    message = _exchange(comm, data, dest, sendtag, source, recvtag, how, about)
     if status is not None:
         set_message(status, message.source, message.tag, message.size_bytes)
     return deliver(comm, finish, message)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeAlias
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
-from xsim_py.mpi.comm import Communicator
+from xsim_py.mpi.comm import AttachedBuffer, Communicator
 from xsim_py.mpi.errors import fail
-from xsim_py.mpi.session import session_of
+from xsim_py.mpi.session import SessionState, session_of
 from xsim_py.mpi.transport.mailbox import Mailbox
 from xsim_py.mpi.transport.p2p import wait
 
@@ -19,17 +19,19 @@ __all__ = ["attach", "detach", "flush", "process_owner", "reserve_space", "size_
 _KEY = "attached buffer"
 
 
-class _Attached:
-    """An attached buffer."""
+class ProcessBuffer:
+    """The owner of a process's buffer, as opposed to a communicator's."""
 
-    __slots__ = ("buf", "capacity_bytes")
+    __slots__ = ("buffer",)
 
-    def __init__(self, buf: Any, capacity_bytes: int | None) -> None:
-        self.buf = buf  # of the program, returned on detach; None for automatic buffering, which is unlimited
-        self.capacity_bytes = capacity_bytes
+    def __init__(self) -> None:
+        self.buffer: AttachedBuffer | None = None
 
 
-def size_of(buf: object) -> tuple[Any, int | None]:
+Owner: TypeAlias = Communicator | SessionState | ProcessBuffer
+
+
+def size_of(buf: object) -> tuple[object, int | None]:
     """Return a buffer to attach, as it is returned later, and its size.
 
     The size is None for automatic buffering.
@@ -44,17 +46,17 @@ def size_of(buf: object) -> tuple[Any, int | None]:
     return buf, size_bytes
 
 
-def attach(owner: Any, buf: Any, capacity_bytes: int | None) -> None:
+def attach(owner: Owner, buf: object, capacity_bytes: int | None) -> None:
     """Attach a buffer to `owner` (a mailbox's table or a communicator).
 
     A size of None means unlimited.
     """
     if owner.buffer is not None:
         fail(c.ERR_BUFFER, "a buffer is attached already")
-    owner.buffer = _Attached(buf, capacity_bytes)
+    owner.buffer = AttachedBuffer(buf, capacity_bytes)
 
 
-def detach(owner: Any, box: Mailbox) -> Any:
+def detach(owner: Owner, box: Mailbox) -> object:
     """Detach the buffer after its messages have been sent or have failed.
 
     The first error is raised.
@@ -91,15 +93,6 @@ def _in_buffer(box: Mailbox) -> list[int]:
     return [len(send.data) for send in box.sends.values() if send.buffered]
 
 
-class ProcessBuffer:
-    """The owner of a process's buffer, as opposed to a communicator's."""
-
-    __slots__ = ("buffer",)
-
-    def __init__(self) -> None:
-        self.buffer: _Attached | None = None
-
-
 def reserve_space(comm: Communicator, dest: int, size_bytes: int) -> None:
     """Reserve space for a message in the buffer that serves `comm`.
 
@@ -108,7 +101,7 @@ def reserve_space(comm: Communicator, dest: int, size_bytes: int) -> None:
     if dest == c.PROC_NULL:
         return
     session = session_of(comm)
-    owner: Any = session if session is not None and session.buffer is not None else process_owner(comm.box)
+    owner: Owner = session if session is not None and session.buffer is not None else process_owner(comm.box)
     owner = comm if comm.buffer is not None else owner
     attached = owner.buffer
     if attached is None:
@@ -121,7 +114,7 @@ def reserve_space(comm: Communicator, dest: int, size_bytes: int) -> None:
         comm.reject(c.ERR_BUFFER, f"{needed} do not fit into the {room} that are left of the attached buffer")
 
 
-def process_owner(box: Any) -> ProcessBuffer:
+def process_owner(box: Mailbox) -> ProcessBuffer:
     """Return the owner of the buffer attached by `MPI.Attach_buffer`."""
     owner: ProcessBuffer = box.of_process(_KEY, ProcessBuffer)
     return owner

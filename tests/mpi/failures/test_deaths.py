@@ -15,7 +15,7 @@ from xsim_py.mpi.failures.detector import DetectorSettings
 from xsim_py.mpi.failures.guard import FailureGuard
 from xsim_py.mpi.failures.knowledge import knowledge_of
 from xsim_py.mpi.failures.timeout import TimeoutDetector
-from xsim_py.mpi.transport.p2p import STANDARD_MODE, receive, start_receive, start_send, wait
+from xsim_py.mpi.transport.p2p import SendCall, receive, start_receive, start_send, wait
 from xsim_py.mpi.transport.protocols import ControlHandler
 
 TIMEOUT_PS = 10_000
@@ -51,7 +51,7 @@ def post(world: World, rank: int, source: int, note: Any = None) -> Any:
 
 def send(world: World, rank: int, dest: int, data: bytes = b"") -> Any:
     with world.acting(rank) as comm:
-        return start_send(comm, dest, 7, data, comm.cid, STANDARD_MODE, "Send", True, None)
+        return start_send(comm, dest, 7, data, comm.cid, SendCall("Send"), None)
 
 
 def error_class(error: Any) -> int:

@@ -28,7 +28,7 @@ def receive(box: Mailbox, source: int, tag: int, cid: int = CID) -> Receive:
 
 
 def message(source: int, tag: int, cid: int = CID) -> Message:
-    return Message(0, cid, source, tag, b"", 0, EAGER, 0, 0, source, 0, 0, None)
+    return Message(0, (cid, source, tag, b"", 0, EAGER, 0, 0, source, 0, 0, None))
 
 
 def kept(box: Mailbox, source: int, tag: int, cid: int = CID) -> Message:

@@ -11,6 +11,7 @@ from xsim_py.mpi.transport.p2p import (
     BUFFERED_MODE,
     STANDARD_MODE,
     SYNC_MODE,
+    SendCall,
     complete,
     receive,
     start_receive,
@@ -26,7 +27,7 @@ EITHER = pytest.mark.parametrize("shards", [1, 2])
 
 def send(world: World, source: int, dest: int, data: bytes, mode: int = STANDARD_MODE, tag: int = 7):
     with world.acting(source) as comm:
-        return start_send(comm, dest, tag, data, comm.cid, mode, "Send", True, None)
+        return start_send(comm, dest, tag, data, comm.cid, SendCall("Send", mode), None)
 
 
 def post(world: World, rank: int, source: int, tag: int = 7):
@@ -56,7 +57,7 @@ def test_a_message_keeps_all_that_it_says_of_itself(shards):
     world.ranks[0].mpi.ticket = 3
     note = ("a collective", 4)
     with world.acting(0) as comm:
-        start_send(comm, 1, 7, LARGE, comm.cid | 1, STANDARD_MODE, "", True, note)
+        start_send(comm, 1, 7, LARGE, comm.cid | 1, SendCall(""), note)
     world.run()
     (there,) = world.ranks[1].mpi.all_kept()
     assert (there.cid, there.source, there.tag, there.data) == (3, 0, 7, b"")

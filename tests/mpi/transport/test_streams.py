@@ -31,7 +31,7 @@ def test_only_what_might_meet_the_same_receive_keeps_its_order() -> None:
     """MPI 4.1, section 3.5; collectives are told apart by their tags."""
 
     def stream(cid: int, tag: int, kind: int = EAGER) -> tuple[int, int, int, int] | None:
-        return stream_of(Message(0, cid, 0, tag, b"", 0, kind, 0, to=2, origin=1, ticket=0, check=0, note=None))
+        return stream_of(Message(0, (cid, 0, tag, b"", 0, kind, 0, 2, 1, 0, 0, None)))
 
     assert stream(2, 5) == stream(2, 6) == (1, 2, 2, 0)
     assert stream(3, 5) != stream(3, 6)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 
 _HASHED = 1 << 16  # messages whose columns are concatenated
 _WORD = (1 << 64) - 1
+Fold = TypeVar("Fold", contravariant=True)
+"""The type of the reduction operation, if there is one."""
 
 
-class Pending(Protocol):
+class Pending(Protocol[Fold]):
     """A call before all of its ranks have entered, and the information available by then."""
 
     def fits(self, contribution: bytes, me: int) -> bool:
@@ -30,7 +32,7 @@ class Pending(Protocol):
         It is called if the form of the call varies.
         """
 
-    def resolved(self, contributions: Sequence[bytes], fold: Any) -> Batch | None:
+    def resolved(self, contributions: Sequence[bytes], fold: Fold) -> Batch | None:
         """Return the call for all ranks' contributions; None if it must be simulated individually."""
 
 
@@ -65,7 +67,7 @@ class Batch:
 
     def __init__(
         self,
-        schedule: CollectiveSchedule,
+        schedule: CollectiveSchedule[Any],
         costs: Sequence[Costs],  # of each stage of the schedule
         ranks: Any,  # the participants, as world ranks
         check: bool,  # whether messages have checksums
@@ -137,7 +139,7 @@ class Batch:
             total += _hash_of([arrival, dest, 0, 0, sizes, 0], len(source), which)
         return total
 
-    def payload(self, memory: Any, number: int) -> bytes:
+    def payload(self, memory: object, number: int) -> bytes:
         """Return the contents of one message."""
         for turn, stage in enumerate(self.schedule.stages()):
             if number < len(stage):

@@ -36,7 +36,7 @@ class MessageCosts:
             self._eager_bytes = size_bytes
         return True
 
-    def costs(self, schedule: CollectiveSchedule) -> list[Costs] | None:
+    def costs(self, schedule: CollectiveSchedule[Any]) -> list[Costs] | None:
         """Return the message costs of each stage, computed once for each distinct distance and size.
 
         None if a message takes no time, or could overtake an earlier one, or is above the eager threshold in a stage

@@ -20,17 +20,17 @@ from xsim_py.mpi.collectives import allgather, allreduce, alltoall, barrier
 from xsim_py.mpi.collectives.channel import EqualBlocks, VariedBlocks
 from xsim_py.mpi.collectives.rounds import doubled, floor_power, neighbor_pair, neighbor_peer
 from xsim_py.mpi.collectives.substitutes import final
-from xsim_py.mpi.op import fold_rows
+from xsim_py.mpi.op import ArrayFold, fold_rows
 
 from .hashing import checks, ragged_checks, with_zeros
-from .schedule import ALL, CollectiveSchedule, ListedStage, Numbers, Stage, Step, StepKind
+from .schedule import ALL, CollectiveSchedule, ListedStage, Memory, Numbers, Stage, Step, StepKind
 
 Bytes = NDArray[np.uint8]
 # Ranks per copy: the blocks of each rank are strided, in rows as long as all ranks' contributions.
 _TOGETHER = 16
 
 
-class Rounds(CollectiveSchedule):
+class Rounds(CollectiveSchedule[Memory]):
     """An exchange in rounds, each of them a stage: here an empty one, by dissemination, to rank + 2**k."""
 
     def __init__(self, size: int, block_bytes: int = 0) -> None:
@@ -62,7 +62,7 @@ class Rounds(CollectiveSchedule):
         """Return the destination of each rank."""
         return self._ranks_above(self.distances[turn])
 
-    def size_bytes(self, turn: int) -> Any:
+    def size_bytes(self, turn: int) -> int | Numbers:
         """Return the size of each message, or of all."""
         return self.block_bytes
 
@@ -77,7 +77,7 @@ class Rounds(CollectiveSchedule):
         return self.rounds * self.size
 
 
-class Doubling(Rounds):
+class Doubling(Rounds[Memory]):
     """Recursive doubling of empty messages, on a power of two: in round k with rank xor 2**k.
 
     Each of the other ranks, those beyond, first notifies a partner, which replies last.
@@ -115,7 +115,7 @@ class Doubling(Rounds):
         return self.rounds * self._power + 2 * len(self._others)
 
 
-class DoublingFold(Doubling):
+class DoublingFold(Doubling[list[Bytes]]):
     """A reduction by recursive doubling: after round k groups of 2**k ranks have combined data.
 
     For other than a power of two the first even ranks send their data to their neighbours, which reply last.
@@ -125,7 +125,8 @@ class DoublingFold(Doubling):
         odd = self.ranks[1 : 2 * extra : 2]
         return np.concatenate((odd, self.ranks[2 * extra :])), self.ranks[: 2 * extra : 2], odd
 
-    def memory(self, contributions: Sequence[bytes], fold: Any) -> list[Bytes]:
+    def memory(self, contributions: Sequence[bytes], fold: object) -> list[Bytes]:
+        assert isinstance(fold, ArrayFold)
         data = np.frombuffer(b"".join(contributions), np.uint8).reshape(self.size, self.block_bytes)
         extra = data[: 2 * len(self._others)]
         if len(extra):
@@ -142,9 +143,10 @@ class DoublingFold(Doubling):
             return memory[-1], np.zeros(len(self._others), np.int64)
         return memory[turn], ALL if not turn else self.ranks[: self._power] >> turn - 1
 
-    def checks(self, memory: list[Bytes], turn: int) -> Any:
+    def checks(self, memory: list[Bytes], turn: int) -> NDArray[np.uint32]:
         there, which = self._sent(memory, turn)
-        return checks(there)[which]
+        found: NDArray[np.uint32] = checks(there)[which]
+        return found
 
     def payload(self, memory: list[Bytes], turn: int, number: int) -> bytes:
         there, which = self._sent(memory, turn)
@@ -155,7 +157,7 @@ class DoublingFold(Doubling):
         return [memory[-1][0].tobytes()] * self.size
 
 
-class Rabenseifner(Rounds):
+class Rabenseifner(Rounds[list[Bytes]]):
     """A reduction by halves exchanged at distances 1, 2, 4 ..., followed by the reverse exchanges.
 
     In round k of the first half a rank has one of 2**k parts of the combined data of its group of 2**k ranks: the part
@@ -175,7 +177,8 @@ class Rabenseifner(Rounds):
     def size_bytes(self, turn: int) -> int:
         return self.block_bytes >> self._halvings(turn)
 
-    def memory(self, contributions: Sequence[bytes], fold: Any) -> list[Bytes]:
+    def memory(self, contributions: Sequence[bytes], fold: object) -> list[Bytes]:
+        assert isinstance(fold, ArrayFold)
         groups = [np.frombuffer(b"".join(contributions), np.uint8).reshape(self.size, self.block_bytes)]
         for turn in range(self.rounds // 2):
             parts = (groups[-1][side::2].reshape(-1, self.size_bytes(turn)) for side in (0, 1))
@@ -192,7 +195,7 @@ class Rabenseifner(Rounds):
             parts, which = memory[turn], (self.ranks >> turn << halvings) + (which ^ 1)
         return parts.reshape(-1, self.size_bytes(turn)), which
 
-    def checks(self, memory: list[Bytes], turn: int) -> Any:
+    def checks(self, memory: list[Bytes], turn: int) -> NDArray[np.uint32]:
         parts, which = self._parts(memory, turn)
         return checks(parts[which]) if 2 * turn < self.rounds else checks(parts)[which]
 
@@ -205,7 +208,7 @@ class Rabenseifner(Rounds):
         return [memory[-1][0].tobytes()] * self.size
 
 
-class Gather(Rounds):
+class Gather(Rounds[tuple[tuple[bytes, ...], list[Any]]]):
     """An allgather; here by Bruck's algorithm: in round k the blocks from a rank's own on go to rank - 2**k.
 
     A message contains a run of blocks, possibly wrapping from the last to the first. So its length follows from the
@@ -233,7 +236,7 @@ class Gather(Rounds):
         """Return the first block that each rank sends; the others follow it cyclically."""
         return self.ranks
 
-    def size_bytes(self, turn: int) -> Any:
+    def size_bytes(self, turn: int) -> int | Numbers:
         blocks = self._blocks(turn)
         if self.equal:
             return blocks * self.block_bytes
@@ -243,7 +246,7 @@ class Gather(Rounds):
     def memory(self, contributions: Sequence[bytes], fold: object) -> tuple[tuple[bytes, ...], list[Any]]:
         return tuple(contributions), []
 
-    def checks(self, memory: tuple[tuple[bytes, ...], list[Any]], turn: int) -> Any:
+    def checks(self, memory: tuple[tuple[bytes, ...], list[Any]], turn: int) -> NDArray[np.uint32]:
         """Return the checksum of each message, from those of the prefixes before and including it.
 
         This takes constant time per message: the checksum of a concatenation is that of its first part, extended by as
@@ -254,7 +257,8 @@ class Gather(Rounds):
             running = accumulate(blocks * 2, lambda check, block: crc32(block, check), initial=0)
             known.append(np.fromiter(running, np.uint32, 2 * len(blocks) + 1))
         first = self._first(turn)
-        return known[0][first + self._blocks(turn)] ^ with_zeros(known[0][first], self.size_bytes(turn))
+        found: NDArray[np.uint32] = known[0][first + self._blocks(turn)]
+        return found ^ with_zeros(known[0][first], self.size_bytes(turn))
 
     def payload(self, memory: tuple[tuple[bytes, ...], list[Any]], turn: int, number: int) -> bytes:
         first = int(self._first(turn)[number])
@@ -332,7 +336,7 @@ class Results(Sequence[Any]):
         return self._make(rank)
 
 
-class Exchange(Rounds):
+class Exchange(Rounds[tuple[Any, list[Any]]]):
     """A block from each rank for each rank.
 
     Each round serves the ranks at the next larger distance. `blocks` is the size of all blocks, or a (ranks, ranks)
@@ -342,14 +346,14 @@ class Exchange(Rounds):
     one_at_a_time = True
     """True if a rank completes the send and the receive of a round before the next one."""
 
-    def __init__(self, size: int, blocks: Any) -> None:
-        self._table: Numbers | None = None if np.ndim(blocks) == 0 else blocks
-        super().__init__(size, 0 if np.ndim(blocks) else blocks)
+    def __init__(self, size: int, blocks: int | Numbers) -> None:
+        self._table = blocks if isinstance(blocks, np.ndarray) else None
+        super().__init__(size, 0 if isinstance(blocks, np.ndarray) else blocks)
 
     def _distances(self) -> Sequence[int]:
         return range(1, self.size)
 
-    def size_bytes(self, turn: int) -> Any:
+    def size_bytes(self, turn: int) -> int | Numbers:
         return self.block_bytes if self._table is None else self._table[self.ranks, self.dest(turn)]
 
     @cached_property
@@ -382,7 +386,7 @@ class Exchange(Rounds):
         sums: NDArray[np.uint32] = known[0]
         return sums
 
-    def checks(self, memory: tuple[Any, list[Any]], turn: int) -> Any:
+    def checks(self, memory: tuple[Any, list[Any]], turn: int) -> NDArray[np.uint32]:
         return self._checks(memory)[self.ranks, self.dest(turn)]
 
     def _block(self, memory: tuple[Any, list[Any]], source: int, dest: int) -> bytes:
@@ -446,7 +450,7 @@ class LinearExchange(Exchange):
     def dest(self, turn: int) -> Numbers:
         return np.concatenate([self._ranks_above(-place) for place in self._places(turn)])
 
-    def size_bytes(self, turn: int) -> Any:
+    def size_bytes(self, turn: int) -> int | Numbers:
         if self._table is None:
             return self.block_bytes
         return self._table[np.tile(self.ranks, len(self._places(turn))), self.dest(turn)]
@@ -462,7 +466,7 @@ class LinearExchange(Exchange):
             source = np.tile(self.ranks, count)
             yield ListedStage(self.size, source, self.dest(turn), self.size_bytes(turn), steps, order)
 
-    def checks(self, memory: tuple[Any, list[Any]], turn: int) -> Any:
+    def checks(self, memory: tuple[Any, list[Any]], turn: int) -> NDArray[np.uint32]:
         return self._checks(memory)[np.tile(self.ranks, len(self._places(turn))), self.dest(turn)]
 
     def payload(self, memory: tuple[Any, list[Any]], turn: int, number: int) -> bytes:
@@ -484,7 +488,7 @@ class BruckExchange(Exchange):
     def size_bytes(self, turn: int) -> int:
         return len(self._moved(turn)[0]) * self.block_bytes
 
-    def checks(self, memory: tuple[Any, list[Any]], turn: int) -> Any:
+    def checks(self, memory: tuple[Any, list[Any]], turn: int) -> NDArray[np.uint32]:
         moved = self._moved(turn)  # one rank after the other: together their blocks would be hundreds of megabytes
         return np.array([crc32(self._sent(memory, moved, rank)) for rank in range(self.size)], np.uint32)
 
@@ -520,7 +524,7 @@ EXCHANGES: dict[Any, type[Exchange]] = {
     alltoall.linear_sync: BatchedExchange,
 }
 """The exchanges whose blocks may differ in size."""
-_FORMULAS: dict[Any, Callable[[int, Any], Rounds]] = {
+_FORMULAS: dict[Any, Callable[[int, Any], Rounds[Any]]] = {
     barrier.bruck: Rounds,
     barrier.recursive_doubling: Doubling,
     allreduce.recursive_doubling: DoublingFold,
@@ -534,13 +538,14 @@ _FORMULAS: dict[Any, Callable[[int, Any], Rounds]] = {
 }
 
 
-def formula(algorithm: Callable[..., Any], size: int, shape: Any, unit_bytes: int = 1) -> Rounds | None:
+def formula(algorithm: Callable[..., Any], size: int, shape: object, unit_bytes: int = 1) -> Rounds[Any] | None:
     """Return the schedule of an algorithm, or None if there is no formula for it.
 
     `shape` is the size of the blocks, or the result of `forms.Form.key`, and `unit_bytes` the size of the elements of a
     reduction.
     """
-    kind = _FORMULAS.get(final(algorithm, size, shape, unit_bytes))
-    if kind is None or size < 2 or (kind is Rabenseifner and (size & (size - 1) or shape % (size * unit_bytes))):
+    block_bytes = shape if isinstance(shape, int) else 0
+    kind = _FORMULAS.get(final(algorithm, size, block_bytes, unit_bytes))
+    if kind is None or size < 2 or (kind is Rabenseifner and (size & (size - 1) or block_bytes % (size * unit_bytes))):
         return None
     return kind(size, shape)

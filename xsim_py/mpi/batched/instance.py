@@ -59,7 +59,7 @@ class CollectiveInstance:
     """Whether the last rank has entered."""
     signature: Any = None
     """The call of the first rank that waits here, a tuple."""
-    pending: Pending | None = None
+    pending: Pending[Any] | None = None
     """Its computation."""
     inline: int = -1
     """The rank that continued at once, because all its messages had arrived; -1: none."""
@@ -91,13 +91,13 @@ class CollectiveInstance:
     exits: list[Column] = field(init=False)
     """Of each rank on exit: the first three columns, and its waiting time."""
     times: Times = field(init=False)
-    memory: Any = field(init=False)
+    memory: object = field(init=False)
     results: Sequence[Any] = field(init=False)
     latest_ps: int = field(init=False)
     """When the last of all ranks leaves."""
     events: int = field(init=False)
     """The number of message events on ranks of this shard."""
-    fold: Any = field(init=False)
+    fold: object = field(init=False)
     """The reduction operation, if there is one."""
 
     def __post_init__(self) -> None:
@@ -105,7 +105,7 @@ class CollectiveInstance:
         self.missing = self.inside = self.comm.context.size if members is None else len(members.here)
         self.absent = 0 if members is None else len(members.elsewhere)
 
-    def open(self, signature: object, pending: Pending, fold: object) -> None:
+    def open(self, signature: object, pending: Pending[Any], fold: object) -> None:
         """Prepare for waiting ranks, on entry of the first of them."""
         size = self.comm.context.size
         self.signature = signature

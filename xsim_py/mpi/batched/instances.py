@@ -61,7 +61,7 @@ class CollectiveInstances(Rollback):
         self.least_ranks = 2 if always else _LEAST_RANKS  # communicators of fewer ranks are not handled here
         self.always = always  # whether to use arrays even if they do not pay
         self.deaths: dict[int, int] = {}  # the failure times of ranks that are known in all shards, by rank
-        self._found: dict[Any, Pending | None] = {}  # by context and signature
+        self._found: dict[Any, Pending[Any] | None] = {}  # by context and signature
         self._missed: dict[Any, int] = {}
         self._sound: dict[int, int] = {}  # by communicator, the number of failures checked; -1: a member has failed
         shard = fabric.shard
@@ -205,7 +205,7 @@ class CollectiveInstances(Rollback):
 
     def _find(
         self, call: CollectiveInstance, ch: CollectiveChannel, form: Form, signature: Any, args: tuple[Any, ...]
-    ) -> Pending | None:
+    ) -> Pending[Any] | None:
         """Return how to compute a call on arrays; None if it must be simulated individually."""
         key = ch.cid, signature
         if key not in self._found:

@@ -8,11 +8,12 @@ individually. Pickles are preceded by an exchange of their sizes, in which every
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from xsim_py.mpi.calls import pick
 from xsim_py.mpi.collectives import allgather, alltoall
@@ -24,7 +25,7 @@ from xsim_py.mpi.collectives.trees import senders_up
 from .batch import Batch
 from .costs import MessageCosts
 from .formulas import EXCHANGES, Doubling, Exchange, Results, formula
-from .schedule import CollectiveSchedule, Draft, Listed, Stage
+from .schedule import CollectiveSchedule, Draft, Listed, Memory, Numbers, Plan, Stage
 from .trees import DOWN, array_tree, send_down
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class _Pending:
         """Return True if blocks of that size are eager, as far as required."""
         return kind.one_at_a_time or self._costs.eager(most_bytes, me)
 
-    def _batch(self, schedule: CollectiveSchedule) -> Batch | None:
+    def _batch(self, schedule: CollectiveSchedule[Any]) -> Batch | None:
         costs = self._costs.costs(schedule) if schedule.messages <= MOST_MESSAGES else None
         return None if costs is None else Batch(schedule, costs, self._comm.ranks, self._check, self._local, once=True)
 
@@ -80,15 +81,15 @@ class VariedExchange(_Pending):
         return None if (sizes != table[:, 1].T).any() else self._batch(self._kind(size, sizes))
 
 
-class _InTurn(CollectiveSchedule):
+class _InTurn(CollectiveSchedule[Memory]):
     """An exchange of sizes, followed by one of data with these sizes."""
 
     def __init__(
         self,
-        first: CollectiveSchedule,
-        second: CollectiveSchedule,
+        first: CollectiveSchedule[Any],
+        second: CollectiveSchedule[Memory],
         heads: Sequence[bytes],  # the contribution of each rank to the first
-        results: Callable[[Any], Sequence[Any]],  # takes the data of the second, and returns the result of each rank
+        results: Callable[[Memory], Sequence[Any]],  # takes the data of the second, and returns the result of each rank
     ) -> None:
         self.size = first.size
         self._first = first
@@ -101,18 +102,18 @@ class _InTurn(CollectiveSchedule):
         yield from self._first.stages()
         yield from self._second.stages()
 
-    def memory(self, contributions: Sequence[bytes], fold: object) -> Any:
+    def memory(self, contributions: Sequence[bytes], fold: object) -> Memory:
         return self._second.memory(contributions, fold)
 
     @cached_property
     def _sizes(self) -> Any:
         return self._first.memory(self._heads, None)
 
-    def checks(self, memory: Any, turn: int) -> Any:
+    def checks(self, memory: Memory, turn: int) -> int | NDArray[np.uint32]:
         later = turn - self._turns
         return self._first.checks(self._sizes, turn) if later < 0 else self._second.checks(memory, later)
 
-    def payload(self, memory: Any, turn: int, number: int) -> bytes:
+    def payload(self, memory: Memory, turn: int, number: int) -> bytes:
         later = turn - self._turns
         if later < 0:
             return self._first.payload(self._sizes, turn, number)
@@ -128,10 +129,10 @@ class _Pickles(_Pending):
 
     def _both(
         self,
-        second: CollectiveSchedule,
+        second: CollectiveSchedule[Memory],
         algorithm: object,
         heads: Sequence[bytes],
-        results: Callable[[Any], Sequence[Any]],
+        results: Callable[[Memory], Sequence[Any]],
     ) -> Batch | None:
         costs = self._costs.costs(second) if second.messages <= MOST_MESSAGES else None
         if costs is None:
@@ -151,7 +152,7 @@ class PickleGather(_Pickles):
         """Return the call; None if there is no schedule for it."""
         size, sizes = self._size, list(map(len, contributions))
         algorithm: Any = pick(self._comm, "allgatherv", sum(sizes) // size)
-        second: CollectiveSchedule | None = formula(algorithm, size, sizes)
+        second: CollectiveSchedule[Any] | None = formula(algorithm, size, sizes)
         if second is None and getattr(algorithm, "func", None) is allgather.linear:
             broadcast = algorithm.keywords["bcast"]
             plan = _gather_and_broadcast(size, broadcast)
@@ -185,7 +186,7 @@ class PickleExchange(_Pickles):
         )
 
 
-class _Gathered(Listed):
+class _Gathered(Listed[Sequence[bytes]]):
     """The pickle of each rank, and all of them."""
 
     def memory(self, contributions: Sequence[bytes], fold: object) -> Sequence[bytes]:
@@ -196,7 +197,7 @@ class _Gathered(Listed):
 
 
 @lru_cache(maxsize=8)
-def _gather_and_broadcast(size: int, broadcast: Callable[..., Any]) -> Any:
+def _gather_and_broadcast(size: int, broadcast: Callable[..., Any]) -> Plan | None:
     """Return the plan in which rank 0 receives all blocks in order, and sends them down a tree."""
     if broadcast not in DOWN:
         return None
@@ -252,10 +253,10 @@ class ObjectReduction(_Pending):
         return None if plan is None else self._batch(_Announced(plan, pickles, broadcasts))
 
 
-class _Announced(Listed):
+class _Announced(Listed[list[bytes]]):
     """Pickles, each preceded by its length."""
 
-    def __init__(self, plan: Any, pickles: list[bytes], shape: Any) -> None:
+    def __init__(self, plan: Plan, pickles: list[bytes], shape: Hashable) -> None:
         super().__init__(plan, np.array([_HEAD_BYTES] * len(pickles) + list(map(len, pickles))), shape)
         self._pickles = pickles
 
@@ -272,7 +273,7 @@ class _Announced(Listed):
 
 
 @lru_cache(maxsize=8)
-def _up_and_down(size: int, broadcasts: tuple[Callable[..., Any], ...]) -> Any:
+def _up_and_down(size: int, broadcasts: tuple[Callable[..., Any], ...]) -> Plan | None:
     """Return the plan of an allreduce of objects.
 
     Payloads have the numbers of `senders_up`, followed by the one that rank 0 sends down.
@@ -306,7 +307,7 @@ class ObjectScan(_Pending):
         return self._batch(_Swaps(*fold.across(contributions, self._exclusive)))
 
 
-class _Swaps(Doubling):
+class _Swaps(Doubling[None]):
     """Exchanges of pairs of ranks: the sizes of their data, and then the data."""
 
     def __init__(self, levels: list[list[bytes]], results: list[bytes]) -> None:
@@ -317,14 +318,14 @@ class _Swaps(Doubling):
     def _distances(self) -> Sequence[int]:
         return [distance for distance in doubled(self.size) for _ in range(2)]
 
-    def size_bytes(self, turn: int) -> Any:
+    def size_bytes(self, turn: int) -> int | Numbers:
         level, announced = divmod(turn, 2)
         return np.array(list(map(len, self._levels[level])))[self.ranks >> level] if announced else _HEAD_BYTES
 
-    def payload(self, memory: Any, turn: int, number: int) -> bytes:
+    def payload(self, memory: None, turn: int, number: int) -> bytes:
         level, announced = divmod(turn, 2)
         data = self._levels[level][number >> level]
         return data if announced else len(data).to_bytes(_HEAD_BYTES, "little")
 
-    def results(self, memory: Any) -> list[Any]:
+    def results(self, memory: None) -> list[Any]:
         return [SharedBlocks((data,)) for data in self._results]

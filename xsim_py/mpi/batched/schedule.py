@@ -9,16 +9,18 @@ There are two sources of schedules: formulas (`formulas`) and trees (`trees`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from copy import copy
 from enum import Enum, auto
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Numbers = NDArray[np.int64]
+Memory = TypeVar("Memory")
+"""The type of the data from which a schedule makes the contents of messages."""
 ALL = slice(None)
 # Ranks with few and with many messages are separated if a common matrix would be mostly empty.
 _MOST_PADDING = 4
@@ -100,6 +102,10 @@ class ListedStage(Stage):
         self.steps = steps
 
 
+Plan: TypeAlias = tuple[ListedStage, Numbers]
+"""A stage, still without message sizes, and the number of the payload of each message."""
+
+
 class Draft:
     """A builder of a stage."""
 
@@ -135,8 +141,8 @@ class Draft:
         """Add a step."""
         self._steps.append((kind, ranks, widths, messages))
 
-    def plan(self) -> tuple[ListedStage, Numbers]:
-        """Return the stage, still without message sizes, and the number of the payload of each message."""
+    def plan(self) -> Plan:
+        """Return the plan with the steps so far."""
         source, dest, payloads, order = map(np.concatenate, (self._source, self._dest, self._payload, self._order))
         steps = [step for each in self._steps for step in _steps(*each, self._count)]
         return ListedStage(self.size, source, dest, 0, steps, order), payloads
@@ -165,7 +171,7 @@ def _steps(kind: StepKind, ranks: Numbers, widths: Numbers, messages: Numbers, n
     yield Step(kind, ranks, matrix, None if real.all() else real)
 
 
-class CollectiveSchedule:
+class CollectiveSchedule(Generic[Memory]):
     """A call on a number of ranks, whichever they are; here one without content."""
 
     size: int
@@ -183,22 +189,22 @@ class CollectiveSchedule:
         """Yield the stages."""
         raise NotImplementedError
 
-    def memory(self, contributions: Sequence[bytes], fold: object) -> Any:
+    def memory(self, contributions: Sequence[bytes], fold: object) -> Memory:
         """Return the data for the methods below, from the contributions.
 
         `fold` is the reduction operation.
         """
-        return None
+        return None  # type: ignore[return-value]  # without content, `Memory` is None
 
-    def results(self, memory: Any) -> Sequence[Any]:
+    def results(self, memory: Memory) -> Sequence[Any]:
         """Return the result of each rank."""
         return [None] * self.size
 
-    def checks(self, memory: Any, turn: int) -> Any:
+    def checks(self, memory: Memory, turn: int) -> int | NDArray[np.uint32]:
         """Return the checksums of the messages of a stage, or one for all."""
         return 0
 
-    def payload(self, memory: Any, turn: int, number: int) -> bytes:
+    def payload(self, memory: Memory, turn: int, number: int) -> bytes:
         """Return the contents of a message of a stage."""
         return b""
 
@@ -208,17 +214,17 @@ class CollectiveSchedule:
         return sum(map(len, self.make_stages()))
 
     @property
-    def shape(self) -> Any:
+    def shape(self) -> Hashable:
         """A key that is equal for schedules with messages between the same ranks, of any sizes."""
         return type(self), self.size
 
 
-class Listed(CollectiveSchedule):
+class Listed(CollectiveSchedule[Memory]):
     """A schedule of one stage, whose messages contain numbered payloads."""
 
-    shape: Any = None
+    shape: Hashable = None
 
-    def __init__(self, plan: tuple[ListedStage, Numbers], lengths: Numbers, shape: Any = None) -> None:
+    def __init__(self, plan: Plan, lengths: Numbers, shape: Hashable = None) -> None:
         stage, self._payloads = plan
         self.stage = copy(stage)  # plans are kept
         self.stage.size_bytes = lengths[self._payloads]
@@ -234,10 +240,10 @@ class Listed(CollectiveSchedule):
         """The number of messages."""
         return len(self.stage)
 
-    def payload(self, memory: Any, turn: int, number: int) -> bytes:
+    def payload(self, memory: Memory, turn: int, number: int) -> bytes:
         """Return the contents of a message."""
         return self.numbered(memory, int(self._payloads[number]))
 
-    def numbered(self, memory: Any, number: int) -> bytes:
+    def numbered(self, memory: Memory, number: int) -> bytes:
         """Return a payload."""
         raise NotImplementedError

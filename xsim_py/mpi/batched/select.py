@@ -41,7 +41,7 @@ def bind(
     *,
     always: bool,  # whether to compute it even if that is slower
     local: object,  # which of the ranks are in this shard, as booleans; None: all
-) -> Pending | None:
+) -> Pending[Any] | None:
     """Return how to compute a call for all ranks; None if that is impossible or does not pay."""
     if form.varies:
         return _pending(ch, form, algorithm, args, always, local)
@@ -62,7 +62,7 @@ def bind(
     return None if listed is None or listed.total_bytes > _MOST_BYTES else _batch(ch, listed, local)
 
 
-def _batch(ch: CollectiveChannel, schedule: CollectiveSchedule, local: object) -> Batch | None:
+def _batch(ch: CollectiveChannel, schedule: CollectiveSchedule[Any], local: object) -> Batch | None:
     ranks = ch.comm.ranks
     costs = MessageCosts(ch.comm.fabric, ranks).costs(schedule)
     return None if costs is None else Batch(schedule, costs, ranks, ch.check, local)
@@ -75,7 +75,7 @@ def _pending(
     args: tuple[Any, ...],
     always: bool,
     local: Any,
-) -> Pending | None:
+) -> Pending[Any] | None:
     """Return a call whose messages are known when all ranks have entered."""
     size, comm = ch.size, ch.comm
     if size < 2:

@@ -247,7 +247,7 @@ class Times:
 
     def __init__(
         self,
-        schedule: CollectiveSchedule,
+        schedule: CollectiveSchedule[Any],
         costs: Sequence[Costs],  # of each stage
         # Of each rank on entry: its clock, when its NIC is free, and its last event key.
         clock_ps: Sequence[int],

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xsim_py.mpi.collectives import allreduce, barrier, bcast, reduce, trees
-from xsim_py.mpi.op import fold_rows
+from xsim_py.mpi.op import ArrayFold, fold_rows
 
 from .hashing import checks
-from .schedule import Draft, Listed, Numbers, turns
+from .schedule import Draft, Listed, Numbers, Plan, turns
 
 Shape: TypeAlias = "Callable[[int], trees.TreeRounds]"
 
@@ -127,22 +127,23 @@ def send_down(draft: Draft, tree: ArrayTree, payload: int) -> None:
             coming[children] = draft.send(ranks, tree.widths[ranks], children, np.full(len(children), payload))
 
 
-class Folds(Listed):
+class Folds(Listed[NDArray[np.uint8]]):
     """A reduction of equally large items: the ranks' contributions, and folds of these.
 
     Each item has `size_bytes`. A step consists of mutually independent folds: the numbers of their two operands. Each
     fold has the next number. `sent` has the item of each payload; the first of them is the result of all ranks.
     """
 
-    def __init__(self, plan: Any, size_bytes: int, steps: list[tuple[Numbers, Numbers]], sent: Numbers) -> None:
+    def __init__(self, plan: Plan, size_bytes: int, steps: list[tuple[Numbers, Numbers]], sent: Numbers) -> None:
         super().__init__(plan, np.full(len(sent), size_bytes))
         self._size_bytes = size_bytes
         self._steps = steps
         self._sent = sent
         self.total_bytes = (2 * len(sent) - 1) * size_bytes
 
-    def memory(self, contributions: Sequence[bytes], fold: Any) -> NDArray[np.uint8]:
+    def memory(self, contributions: Sequence[bytes], fold: object) -> NDArray[np.uint8]:
         """Return all items, one per row."""
+        assert isinstance(fold, ArrayFold)
         contribution = np.frombuffer(b"".join(contributions), np.uint8)
         things = np.empty((2 * self.size - 1, self._size_bytes), np.uint8)
         known = self.size

@@ -258,9 +258,8 @@ class Resender:
         origin, to, arrival_ps, source, overhead_ps = (int(column[number]) for column in columns)
         data = call.bound.payload(call.memory, number)
         check = crc32(data) if call.bound.check else 0
-        return Message(
-            arrival_ps, cid, source, tag, data, len(data), EAGER, overhead_ps, to, origin, 0, check, call.note
-        )
+        row = cid, source, tag, data, len(data), EAGER, overhead_ps, to, origin, 0, check, call.note
+        return Message(arrival_ps, row)
 
     def _send_in_turn(self, numbers: list[int]) -> list[int]:
         """Schedule the messages to ranks of this shard one after the other, each at its event.
@@ -299,7 +298,7 @@ class Resender:
         fabric, all_ = self._fabric, self._all
         columns = all_.origin, all_.dest, all_.arrival_ps, all_.data_key
         origin, to, arrival_ps, key = (int(column[number]) for column in columns)
-        message = Message(arrival_ps, 0, 0, 0, data, len(data), RENDEZVOUS, 0, to, origin, ticket, 0, None)
+        message = Message(arrival_ps, (0, 0, 0, data, len(data), RENDEZVOUS, 0, to, origin, ticket, 0, None))
         fabric.shard.post_to(to, arrival_ps, key, "again", message)
         fabric.kernel.events += 1
 

@@ -73,7 +73,7 @@ def _target(window: Window, target: int, datatype: Type, displacement: int, coun
 
 
 def _start(
-    window: Window, kind: int, target: int, place: TargetPlace, data: bytes, size_bytes: int,
+    window: Window, kind: int, target: int, place: TargetPlace, data: bytes,
     operation: str = "", basic: int = 0, transfer: Transfer | None = None,
 ) -> int:  # fmt: skip
     """Start an operation; return when its data have left, 0 if the buffer can be reused at once."""
@@ -88,7 +88,7 @@ def _start(
     window.count_started(target, transfer)
     ticket = window.ticket if transfer is not None else 0
     packet = RmaPacket(kind, window.comm.cid, window.comm.me, ticket, place, data, operation, basic, mode)
-    left_ps = send_packet(window, target, packet, size_bytes)
+    left_ps = send_packet(window, target, packet, len(data))
     if left_ps:
         window.left_ps[target] = left_ps
     return left_ps
@@ -106,7 +106,7 @@ def put(window: Window, data: bytes, target: int, where: tuple[Type, int, int], 
     """
     place = _target(window, target, *where, call)
     _fits(len(data), place.total_bytes, call)
-    return _start(window, PUT, target, place, data, len(data))
+    return _start(window, PUT, target, place, data)
 
 
 def get(
@@ -117,7 +117,7 @@ def get(
     place = _target(window, target, *where, call)
     _fits(place.total_bytes, room_bytes, call)
     transfer = Transfer(target, unpack)
-    _start(window, GET, target, place, b"", 0, transfer=transfer)
+    _start(window, GET, target, place, b"", transfer=transfer)
     return transfer
 
 
@@ -130,7 +130,7 @@ def accumulate(
     basic = _combining(operation, where, call)
     place = _target(window, target, *where, call)
     _same_size(len(data), place.total_bytes, call)
-    return _start(window, ACCUMULATE, target, place, data, len(data), operation.name, basic)
+    return _start(window, ACCUMULATE, target, place, data, operation.name, basic)
 
 
 def fetch(
@@ -146,7 +146,7 @@ def fetch(
     else:
         _same_size(len(data), place.total_bytes, call)
     transfer = Transfer(target, unpack)
-    _start(window, FETCH, target, place, data, len(data), operation.name, basic, transfer)
+    _start(window, FETCH, target, place, data, operation.name, basic, transfer)
     return transfer
 
 
@@ -159,7 +159,7 @@ def compare_and_swap(
         fail(c.ERR_TYPE, f"{call} needs integers, logicals or bytes, got {where[0].name or 'a derived datatype'}")
     place = _target(window, target, *where, call)
     transfer = Transfer(target, unpack)
-    _start(window, SWAP, target, place, compare + data, len(compare) + len(data), transfer=transfer)
+    _start(window, SWAP, target, place, compare + data, transfer=transfer)
     return transfer
 
 

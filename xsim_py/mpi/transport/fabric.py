@@ -260,7 +260,7 @@ class Fabric(HotFabric):
 
     def arrive(self, row: tuple[Any, ...]) -> None:
         """Deliver a message of another shard from the arguments of `Shard.post_row`: time, event key, and row."""
-        self.deliver(Message(row[0], *row[2:]))
+        self.deliver(Message(row[0], row[2:]))
 
     def inject(self, rank: Rank, message: Message, cost: Cost, at_ps: int) -> int:
         """Pass a message to the NIC of a rank at `at_ps`; return when its last byte has left."""
@@ -275,8 +275,7 @@ class Fabric(HotFabric):
     def send_data(self, rank: Rank, send: Send, start_ps: int) -> None:
         """Send the data of a rendezvous: the receiver has replied."""
         size = len(send.data)
-        # By position: keyword arguments cost a few hundred instructions.
-        data = Message(0, 0, 0, 0, send.data, size, RENDEZVOUS, 0, send.to, rank.number, send.ticket, 0, None)
+        data = Message(0, (0, 0, 0, send.data, size, RENDEZVOUS, 0, send.to, rank.number, send.ticket, 0, None))
         send.time_ps = self.inject(rank, data, self.link(rank.number, send.to).cost(size), start_ps)
         if self.links is not None and self.links.hold(rank, send):
             return

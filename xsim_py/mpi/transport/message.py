@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG
 
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .protocols import Endpoint, Waiter
+
+Row: TypeAlias = tuple[int, int, int, bytes, int, int, int, int, int, int, int, Any]
+"""The fields of a message except for its arrival time, in the order of `Message.row`."""
 
 observed: Callable[[Any], None] | None = None
 """Called with each message and operation that a program has seen to be complete, in watched runs only."""
@@ -49,55 +52,70 @@ class Message:
         "to",
     )
 
+    arrival_ps: int
+    """When all of it has arrived."""
+    cid: int
+    """The context: the communicator, and whether it is for collectives."""
+    source: int
+    """The rank in the communicator, as the receiver matches it."""
+    tag: int
+    """The tag, as the receiver matches it."""
+    data: bytes
+    """The packed data."""
+    size_bytes: int
+    """The size of the data, even before they arrive."""
+    kind: int
+    """EAGER, SYNCHRONOUS, RENDEZVOUS or CONTROL."""
+    overhead_ps: int
+    """The receiver's overhead."""
+    to: int
+    """The receiver, as a world rank."""
+    origin: int
+    """The sender, as a world rank."""
+    ticket: int
+    """The sender's number of the operation, if it needs a reply.
+
+    Else, for a message of the program, the offset in the code `note` that sent it.
+    """
+    check: int
+    """A checksum of the data, for the digest; 0 for pickled objects, whose bytes may depend on the hash seed."""
+    note: Any
+    """For a collective, its description, to detect ranks in different ones; for a control message, its content.
+
+    For a message of the program, the code that sent it, or its source location (see `call_sites`).
+    """
     serial: int
     """The order among the rank's kept messages; set, like `taken`, when it is kept."""
     taken: bool
     """Whether it has been taken."""
 
-    def __init__(
-        self,
-        arrival_ps: int,  # when all of it has arrived
-        cid: int,  # the context: the communicator, and whether it is for collectives
-        source: int,  # as the receiver matches it: a rank in the communicator
-        tag: int,  # as the receiver matches it
-        data: bytes,  # packed
-        size_bytes: int,  # the size of the data, even before they arrive
-        kind: int,  # EAGER, SYNCHRONOUS, RENDEZVOUS or CONTROL
-        overhead_ps: int,  # the receiver's
-        to: int,  # a world rank
-        origin: int,  # a world rank
-        # The sender's number of the operation, if it needs a reply; else, for a message of the program, the offset in
-        # the code `note` that sent it.
-        ticket: int,
-        # A checksum of the data, for the digest; 0 for pickled objects, whose bytes may depend on the hash seed.
-        check: int,
-        # For a collective, its description, to detect ranks in different ones; for a control message, its content; for
-        # a message of the program, the code that sent it, or its source location (see `call_sites`).
-        note: Any,
-    ) -> None:
-        self.cid = cid
-        self.source = source
-        self.tag = tag
-        self.data = data
-        self.size_bytes = size_bytes
-        self.kind = kind
+    def __init__(self, arrival_ps: int, row: Row) -> None:
+        """Make a message from its arrival time and the result of `row`."""
         self.arrival_ps = arrival_ps
-        self.overhead_ps = overhead_ps
-        self.to = to
-        self.origin = origin
-        self.ticket = ticket
-        self.check = check
-        self.note = note
+        (
+            self.cid,
+            self.source,
+            self.tag,
+            self.data,
+            self.size_bytes,
+            self.kind,
+            self.overhead_ps,
+            self.to,
+            self.origin,
+            self.ticket,
+            self.check,
+            self.note,
+        ) = row
 
     @classmethod
     def control(
         cls, origin: int, to: int, tag: int, what: object, size_bytes: int, *, arrival_ps: int = 0, overhead_ps: int = 0
     ) -> Message:
         """Return a control message with the content `what`."""
-        return cls(arrival_ps, 0, origin, tag, b"", size_bytes, CONTROL, overhead_ps, to, origin, 0, 0, what)
+        return cls(arrival_ps, (0, origin, tag, b"", size_bytes, CONTROL, overhead_ps, to, origin, 0, 0, what))
 
-    def row(self) -> tuple[Any, ...]:
-        """Return values that recreate this message, with its arrival time, possibly in another process."""
+    def row(self) -> Row:
+        """Return the fields that recreate this message, with its arrival time, possibly in another process."""
         return (
             self.cid,
             self.source,
@@ -114,7 +132,7 @@ class Message:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Message, (self.arrival_ps, *self.row())
+        return Message, (self.arrival_ps, self.row())
 
 
 class Operation:

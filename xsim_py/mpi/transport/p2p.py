@@ -29,9 +29,18 @@ _LOG_FULL = 3 << 16
 _blank = object.__new__
 
 
-def start_send(
-    comm: Endpoint, dest: int, tag: int, data: bytes, cid: int, mode: int, name: str, check: bool, about: Any
-) -> Send | None:
+class SendCall:
+    """What all calls of an MPI procedure that sends have in common."""
+
+    __slots__ = ("check", "mode", "name")
+
+    def __init__(self, name: str, mode: int = STANDARD_MODE, *, check: bool = True) -> None:
+        self.name = name  # of the procedure; empty for a collective, whose note has it
+        self.mode = mode
+        self.check = check  # whether the data enter the digest (not those of pickled objects)
+
+
+def start_send(comm: Endpoint, dest: int, tag: int, data: bytes, cid: int, how: SendCall, about: Any) -> Send | None:
     """Begin a send in the running fiber, which pays the overhead.
 
     Hot path: call it without keyword arguments, which are slower. `about` is the note of a collective, or else the
@@ -43,7 +52,7 @@ def start_send(
     origin = rank.number
     fabric = comm.fabric
     to = comm.peer_ranks[dest]
-    if fabric.failure_seen and not fabric.guard.admit_send(comm, to, about, name):
+    if fabric.failure_seen and not fabric.guard.admit_send(comm, to, about, how.name):
         return None
     size = len(data)
     cost = fabric.uniform.get(size)
@@ -52,7 +61,7 @@ def start_send(
         cost = link.cache.get(size) or link.cost(size)
     fiber.clock_ps += cost.send_ps
     box = comm.box
-    if (box.sends or box.background) and not _wait_for_interface(fiber, comm, to, about, name):
+    if (box.sends or box.background) and not _wait_for_interface(fiber, comm, to, about, how.name):
         return None
     start = fiber.clock_ps  # only now: a process that has hung in the overhead continues later
     if rank.nic_free_ps > start:  # hot path: here and below, what `occupy_nic` does
@@ -62,16 +71,16 @@ def start_send(
     log.append(origin)
     log.append(to)
     log.append(size)
-    crc = crc32(data) if check else 0
+    crc = crc32(data) if how.check else 0
     note, at = about, 0
     if type(about) is FrameType:
         call = fiber.call
         if call is not None and call.is_open and is_simulator(about.f_code.co_filename):
             about = call.frame  # the call has passed the door
         note, at = about.f_code, about.f_lasti
-    if not cost.eager or mode == SYNC_MODE:
-        send = Send(comm, dest, tag, data, name, fiber.clock_ps)
-        return _start_with_answer(fiber, send, cid, mode, start, crc, (note, at) if at else note, cost)
+    if not cost.eager or how.mode == SYNC_MODE:
+        send = Send(comm, dest, tag, data, how.name, fiber.clock_ps)
+        return _start_with_answer(fiber, send, cid, how.mode, start, crc, (note, at) if at else note, cost)
     rank.nic_free_ps = start + cost.busy_ps
     # Hot path: what `Message(...)` and `launch` do, in half the time, and less if a message is reused.
     message, box.used = box.used, None
@@ -133,7 +142,8 @@ def _start_with_answer(
         kind, data, wire_ps = RENDEZVOUS, b"", 0
         latency_ps = fabric.link(rank.number, to).latency_ps
     ticket = send.ticket
-    message = Message(0, cid, comm.me, send.tag, data, size, kind, cost.receive_ps, to, rank.number, ticket, crc, note)
+    row = cid, comm.me, send.tag, data, size, kind, cost.receive_ps, to, rank.number, ticket, crc, note
+    message = Message(0, row)
     if type(note) is tuple and envelopes.departed is not None:
         envelopes.departed(message)
     fabric.launch(rank, message, start_ps, wire_ps, latency_ps)

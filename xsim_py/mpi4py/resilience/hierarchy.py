@@ -22,6 +22,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.batched import forms
 from xsim_py.mpi.calls import ABANDONED, channel, note, perform, record
+from xsim_py.mpi.collectives.channel import Fold
 from xsim_py.mpi.comm import Communicator, ReportName, derive_cid, shared_context
 from xsim_py.mpi.failures import repair
 from xsim_py.mpi.failures.revocation import Revocation
@@ -219,7 +220,7 @@ def _bcast_on(
     return found
 
 
-def _reduce_on(comm: Communicator, name: str, data: bytes, fold: Any, op_name: str, root: int) -> bytes | None:
+def _reduce_on(comm: Communicator, name: str, data: bytes, fold: Fold, op_name: str, root: int) -> bytes | None:
     """Reduce to the root."""
 
     def body(ch: Any) -> bytes | None:
@@ -230,7 +231,7 @@ def _reduce_on(comm: Communicator, name: str, data: bytes, fold: Any, op_name: s
     return found
 
 
-def _allreduce_on(comm: Communicator, name: str, data: bytes, fold: Any, op_name: str) -> bytes:
+def _allreduce_on(comm: Communicator, name: str, data: bytes, fold: Fold, op_name: str) -> bytes:
     """Reduce to all ranks."""
 
     def body(ch: Any) -> bytes:
@@ -288,7 +289,7 @@ def _bcast_pickle(name: str, comm: Communicator, data: bytes | None, place: int)
     return found
 
 
-def _reduced(levels: Hierarchy, name: str, data: bytes, fold: object, op_name: str, root: int) -> bytes | None:
+def _reduced(levels: Hierarchy, name: str, data: bytes, fold: Fold, op_name: str, root: int) -> bytes | None:
     """Reduce to the root: in each block, among the masters, then from the root's master to it."""
     local, masters = levels.local, levels.masters
     me, root_master = levels.outer.me, levels.master_of(root)

@@ -80,7 +80,7 @@ def _received_instead(comm: Communicator, source: int, name: str, error: errors.
         _acknowledge(comm, error)
         return None
     _continue_without(comm, "recv", name, error)
-    return Message(0, comm.cid, c.PROC_NULL, c.ANY_TAG, b"", 0, EAGER, 0, comm.me, comm.me, 0, 0, None)
+    return Message(0, (comm.cid, c.PROC_NULL, c.ANY_TAG, b"", 0, EAGER, 0, comm.me, comm.me, 0, 0, None))
 
 
 def _acknowledge(comm: Communicator, error: errors.Exception) -> None:

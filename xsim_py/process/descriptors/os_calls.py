@@ -238,10 +238,10 @@ def _os_open(path: object, flags: int, mode: int = 0o777, *, dir_fd: object = No
 def _open(file: Any, mode: Any = "r", *rest: Any, **named: Any) -> Any:
     if file.__class__ is int:
         if file in virtual_descriptors and (fiber := current.here()) is not None and _is_simulated(fiber, file):
-            return _opened(fiber, file, file, mode, *rest, **named)
+            return _opener_of(fiber, file, file)(mode, *rest, **named)
     elif fifos.expected and (fiber := current.here()) is not None and _is_fifo(file):
         number = fifos.open_fifo(fiber, file, flags_of(mode) & ~os.O_EXCL)
-        return _opened(fiber, number, file, mode, *rest, **named)
+        return _opener_of(fiber, number, file)(mode, *rest, **named)
     return _before["open"](file, mode, *rest, **named)
 
 
@@ -299,36 +299,37 @@ class _File(io.RawIOBase):
                 os.close(self._number)
 
 
-def _opened(
-    fiber: Fiber,
-    number: int,
-    name: object,
-    mode: str = "r",
-    buffering: int = -1,
-    encoding: str | None = None,
-    errors: str | None = None,
-    newline: str | None = None,
-    closefd: bool = True,
-    opener: object = None,
-) -> Any:
-    """Return a file object for a descriptor, as `open` does."""
-    check_text(mode, encoding, errors, newline)
-    os.fstat(number)
-    raw = _File(number, mode, name, closefd)
-    if buffering == 0:
+def _opener_of(fiber: Fiber, number: int, name: object) -> Callable[..., Any]:
+    """Return a function with the other arguments of `open`, which returns a file object for a descriptor."""
+
+    def opened(
+        mode: str = "r",
+        buffering: int = -1,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: str | None = None,
+        closefd: bool = True,
+        opener: object = None,
+    ) -> Any:
+        check_text(mode, encoding, errors, newline)
+        os.fstat(number)
+        raw = _File(number, mode, name, closefd)
+        if buffering == 0:
+            if "b" not in mode:
+                raise ValueError("can't have unbuffered text I/O")
+            return raw
+        size = buffering if buffering > 1 else io.DEFAULT_BUFFER_SIZE
+        stack: Any = io.BufferedReader(raw, size) if raw.readable() else io.BufferedWriter(raw, size)
+        if raw.readable() and raw.writable():
+            stack = io.BufferedRWPair(raw, raw, size)
         if "b" not in mode:
-            raise ValueError("can't have unbuffered text I/O")
-        return raw
-    size = buffering if buffering > 1 else io.DEFAULT_BUFFER_SIZE
-    stack: Any = io.BufferedReader(raw, size) if raw.readable() else io.BufferedWriter(raw, size)
-    if raw.readable() and raw.writable():
-        stack = io.BufferedRWPair(raw, raw, size)
-    if "b" not in mode:
-        stack = io.TextIOWrapper(stack, encoding, errors, newline, line_buffering=buffering == 1 or raw.isatty())
-        stack.mode = mode
-    if raw.writable():
-        _flush_at_end(fiber, stack)
-    return stack
+            stack = io.TextIOWrapper(stack, encoding, errors, newline, line_buffering=buffering == 1 or raw.isatty())
+            stack.mode = mode
+        if raw.writable():
+            _flush_at_end(fiber, stack)
+        return stack
+
+    return opened
 
 
 def _flush_at_end(fiber: Fiber, stack: Any) -> None:
