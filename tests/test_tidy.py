@@ -20,6 +20,9 @@ MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 70
 MAX_MEDIAN_LINES = 10
 MAX_PRIVATE_READS = 100
+MAX_POSITIONAL = 8
+ARRAY_FOLDERS = "xsim_py/mpi", "xsim_py/mpi4py", "xsim_py/engine"
+ARRAYS = {"array", "arrays", "block", "blocks", "buffer", "data", "fold", "given", "key", "memory", "shape"}
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Documented = Function | ast.ClassDef | ast.Module
 
@@ -55,6 +58,10 @@ class Read(NamedTuple):
     """Whether the module has a docstring."""
     private: list[str]
     """The private attributes of other objects, by line and name."""
+    positional: dict[str, int]
+    """The number of positional parameters of each function, without `self`, by its line and name."""
+    untyped: list[str]
+    """The parameters and variables annotated as `Any`, by name."""
 
 
 @cache
@@ -69,6 +76,14 @@ def read(path: Path) -> Read:
         [node.name for node in tree.body if isinstance(node, ast.ClassDef)],
         bool(ast.get_docstring(tree)),
         [f"{node.lineno} {node.attr}" for node in ast.walk(tree) if is_private_of_another(node)],
+        {f"{node.lineno} {node.name}": positional(node.args) for node in found if isinstance(node, Function)},
+        [
+            node.arg if isinstance(node, ast.arg) else ast.unparse(node.target).rpartition(".")[2]
+            for node in ast.walk(tree)
+            if isinstance(node, ast.arg | ast.AnnAssign)
+            and isinstance(node.annotation, ast.Name)
+            and node.annotation.id == "Any"
+        ],
     )
 
 
@@ -80,6 +95,11 @@ def is_private_of_another(node: ast.AST) -> bool:
         return node.value.func.id != "super" and node.attr not in PUBLIC_OF_NAMED_TUPLES
     own = isinstance(node.value, ast.Name) and node.value.id in {"self", "cls", "os", "sys"}
     return not own and node.attr not in PUBLIC_OF_NAMED_TUPLES
+
+
+def positional(parameters: ast.arguments) -> int:
+    names = [each.arg for each in (*parameters.posonlyargs, *parameters.args)]
+    return len(names) - (names[:1] in (["self"], ["cls"]))
 
 
 def length(function: Function, comments: list[int]) -> int:
@@ -119,6 +139,21 @@ def test_few_private_attributes_of_others_are_read():
     """The rest belongs to other packages, such as `threading`; see `mpi4py.inside` for the handles of MPI."""
     found = {named(path): read(path).private for path in sources("xsim_py") if read(path).private}
     assert sum(map(len, found.values())) <= MAX_PRIVATE_READS, found
+
+
+def test_no_function_has_many_positional_parameters():
+    """A reader of a call cannot tell more of them apart; the others are passed by keyword, or as one object."""
+    assert not {
+        f"{named(path)}:{function}": count
+        for path in sources("xsim_py")
+        for function, count in read(path).positional.items()
+        if count > MAX_POSITIONAL
+    }
+
+
+def test_arrays_have_types():
+    found = {named(path): ARRAYS.intersection(read(path).untyped) for path in sources(*ARRAY_FOLDERS)}
+    assert not {name: untyped for name, untyped in found.items() if untyped}
 
 
 def test_no_file_knows_where_it_was_written():

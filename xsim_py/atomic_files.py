@@ -23,7 +23,7 @@ from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
-from typing import IO, Any, Self
+from typing import IO, Self
 
 _PREFIX = ".xsim-unfinished-"
 _LOOK_S = 0.01
@@ -301,7 +301,7 @@ def _remove(path: str) -> None:
 def tidy_when_terminated() -> Iterator[None]:
     """Remove our directories if a signal ends this process, unless the caller handles it."""
 
-    def end(number: int, _: Any) -> None:
+    def end(number: int, _: object) -> None:
         for path in in_use():
             _remove(path)
         signal.signal(number, signal.SIG_DFL)

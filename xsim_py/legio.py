@@ -22,7 +22,7 @@ from importlib import import_module
 from typing import Any
 
 
-def alive(comm: Any, group: Any, *, variant: str = "safe") -> Any:
+def alive(comm: object, group: Any, *, variant: str = "safe") -> Any:
     """Return the surviving members of a group.
 
     Parameters

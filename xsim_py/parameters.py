@@ -58,7 +58,7 @@ def positive(value: object) -> int:
     return _whole(value, least=1)
 
 
-def seed(value: Any) -> int:
+def seed(value: object) -> int:
     """Return a seed: an integer from 0 to 2**63 - 1."""
     return _whole(value, least=0)
 
@@ -98,7 +98,7 @@ def seconds(value: object) -> float:
     return time_ps / PS_PER_S
 
 
-def assignment(value: Any) -> tuple[str, str]:
+def assignment(value: object) -> tuple[str, str]:
     """Return the two sides of ``path=value``."""
     path, equals, right = value.partition("=") if isinstance(value, str) else ("", "", "")
     if not path or not equals:

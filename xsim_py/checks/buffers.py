@@ -273,7 +273,7 @@ class NoRequest:
         self.place = call.place
 
 
-def _parsed(buf: object, *, writable: bool) -> Any:
+def _parsed(buf: object, *, writable: bool) -> UserBuffer | BlockBuffer | None:
     """Return a parsed buffer argument; None if it is empty or invalid."""
     if buf is None or is_in_place(buf):
         return None

@@ -234,7 +234,7 @@ def _handlers(monitor: Monitor, name: str, check: Callable[..., Any] | None) -> 
         if check is not None and call.arguments is not None:  # else the method itself refuses the arguments
             call.after = check(monitor, call, *call.arguments)
 
-    def after(call: MpiCall, result: Any) -> None:
+    def after(call: MpiCall, result: object) -> None:
         if polls:
             monitor.polls = True
         call.waits_for = call.sending = None

@@ -175,7 +175,7 @@ def send_receive(signature_of: Callable[[Any], Signature | None]) -> Callable[..
     """Return the check of ``Sendrecv`` or ``sendrecv``."""
 
     def follow(
-        monitor: Monitor, call: MpiCall, comm: object, sendbuf: object, dest: int, sendtag: int, *receives: Any
+        monitor: Monitor, call: MpiCall, comm: object, sendbuf: object, dest: int, sendtag: int, *receives: object
     ) -> After | None:
         recvbuf, source, recvtag, _status = receives
         core, after = core_of(comm), None

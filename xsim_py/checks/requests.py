@@ -110,7 +110,7 @@ def _may_wait(call: MpiCall) -> str:
     return PERHAPS if is_loop else ""
 
 
-def free(monitor: Monitor, call: MpiCall, request: Any) -> None:
+def free(monitor: Monitor, call: MpiCall, request: Request) -> None:
     """Check ``Request.Free``."""
     record = call.rank.requests.pop(id(impl_of(request)), None)
     if record is None:
@@ -142,7 +142,7 @@ def _may_be_freed(record: RequestRecord) -> bool:
     return len(record.transfers) == 1 and record.transfers[0].sends and record.transfers[0].signature is not PICKLE
 
 
-def cancel(monitor: Monitor, call: MpiCall, request: Any) -> None:
+def cancel(monitor: Monitor, call: MpiCall, request: Request) -> None:
     """Check ``Cancel``, which is only allowed for messages (MPI 4.1, 3.8.4 and 6.12)."""
     record = call.rank.requests.get(id(impl_of(request)))
     if record is not None and record.collective is not None and record.active:
@@ -198,17 +198,23 @@ def status(monitor: Monitor, call: MpiCall, request: object, status: object) -> 
     return lambda result: _complete(call, [request] if result else [])
 
 
-def status_all(monitor: Monitor, call: MpiCall, cls: object, requests: Any, statuses: object) -> Callable[[Any], None]:
+def status_all(
+    monitor: Monitor, call: MpiCall, cls: object, requests: Sequence[Request], statuses: object
+) -> Callable[[Any], None]:
     """Check ``Get_status_all``."""
     return lambda result: _complete(call, requests if result else [])
 
 
-def status_any(monitor: Monitor, call: MpiCall, cls: object, requests: Any, status: object) -> Callable[[Any], None]:
+def status_any(
+    monitor: Monitor, call: MpiCall, cls: object, requests: Sequence[Request], status: object
+) -> Callable[[Any], None]:
     """Check ``Get_status_any``."""
     return lambda result: _complete(call, [requests[result[0]]] if result[1] and result[0] >= 0 else [])
 
 
-def status_some(monitor: Monitor, call: MpiCall, cls: object, requests: Any, statuses: object) -> Callable[[Any], None]:
+def status_some(
+    monitor: Monitor, call: MpiCall, cls: object, requests: Sequence[Request], statuses: object
+) -> Callable[[Any], None]:
     """Check ``Get_status_some``."""
     return lambda result: _complete(call, [requests[index] for index in result or ()])
 

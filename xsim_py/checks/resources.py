@@ -90,7 +90,7 @@ def free(monitor: Monitor, call: MpiCall, handle: object, *args: object) -> Afte
         return None
     impl = impl_of(handle)
 
-    def freed(_: Any) -> None:
+    def freed(_: object) -> None:
         entry = call.rank.objects.get(id(impl))
         if entry is not None:
             entry.count -= 1

@@ -76,7 +76,7 @@ def significant(core: Any, row: Collective, root: object, given: dict[str, Any])
     return sent, received
 
 
-def _blocks(spec: object, form: str, peers: Sequence[int], *, writable: bool) -> Any:
+def _blocks(spec: object, form: str, peers: Sequence[int], *, writable: bool) -> object:
     """Return the blocks of a buffer with one block per rank, without those of missing ranks."""
     if spec is None or is_in_place(spec) or not peers:
         return None

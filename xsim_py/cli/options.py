@@ -39,14 +39,14 @@ class Parser(ArgumentParser):
         super().__init__(**{"allow_abbrev": False, **settings})
         self._negative_number_matcher = re.compile(r"-\.?\d")  # -1s is a value, too, for its option to reject
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, Any]:
         """Parse arguments; a sub-command rejects unknown ones itself, to name itself in the error."""
         found, unknown = super().parse_known_args(args, namespace)
         if unknown and self._subparsers is None:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return found, unknown
 
-    def _parse_optional(self, arg_string: str) -> Any:
+    def _parse_optional(self, arg_string: str) -> tuple[Action | None, str, str | None] | None:
         """Accept a value of ``--check`` only after ``=``, because the next word may be the program."""
         known = self._option_string_actions
         if arg_string.startswith("--check=") and CHOSEN in known and arg_string not in known:

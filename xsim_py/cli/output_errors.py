@@ -57,7 +57,7 @@ class Patient:
         self._attempt(self._stream.flush)
 
     @property
-    def buffer(self) -> Any:
+    def buffer(self) -> SimpleNamespace:
         """The binary file, whose writes never fail either."""
         return SimpleNamespace(write=partial(self._attempt, self._stream.buffer.write))
 

@@ -141,7 +141,7 @@ def every_path() -> tuple[str, ...]:
     return tuple(path for path, _ in _paths(MachineSpec, ""))
 
 
-def kind_of(path: str) -> Any:
+def kind_of(path: str) -> Any | None:
     """Return the kind of value at a dotted path; None if there is no such key."""
     return dict(_paths(MachineSpec, "")).get(path)
 

@@ -396,7 +396,7 @@ class Section:
         return self.cls(**{each.name: self._value(each, entry, path, reading) for each in keys.values()})
 
     @staticmethod
-    def _value(each: Key, entry: Entry, path: str, reading: Reading) -> Any:
+    def _value(each: Key, entry: Entry, path: str, reading: Reading) -> object:
         inner, here = entry.value.get(each.key), _join(path, each.key)
         value = REFUSED
         # A key without a value counts as omitted, so `--set topology.dims=null` undoes the value of a file.

@@ -390,7 +390,7 @@ class Processes:
         else:
             raise InternalError(f"error in the process of shard {number}:\n{message}")
 
-    def _record_death(self, number: int, last_message: Any = None) -> None:
+    def _record_death(self, number: int, last_message: object = None) -> None:
         """Record that a process has ended."""
         self._links.pop(number).close()
         code, cut = self._reap(number)
@@ -462,7 +462,7 @@ class Processes:
         here = dict(zip(self._here, parts, strict=True))
         return [part for _, part in sorted((self._parts | here).items())]
 
-    def broadcast(self, value: Any) -> Any:
+    def broadcast(self, value: object) -> Any:
         """Return the value: only the coordinator calls this."""
         return value
 
@@ -471,7 +471,7 @@ class Processes:
         self._end_all()
         _real_exit(status)
 
-    def die(self, last_message: Any, shard: ShardProtocol, now_ps: int) -> NoReturn:
+    def die(self, last_message: object, shard: ShardProtocol, now_ps: int) -> NoReturn:
         """End the process of a shard that can no longer be trusted.
 
         Its `ProcessDeath` has this message; the shard is complete up to that time.
@@ -490,7 +490,7 @@ class Processes:
         spans = [(to, *shard.span_ps(batch)) for to, batch in outbox.items()]
         return spans, [self._try_pickle(_dumps, batch) for batch in outbox.values()]
 
-    def _try_pickle(self, function: Callable[[Any], Any], batch: Any) -> Any:
+    def _try_pickle(self, function: Callable[[Any], Any], batch: object) -> Any:
         """Pickle or unpickle a batch.
 
         Pickle imports, which the last rank may have broken for itself.

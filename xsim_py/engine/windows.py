@@ -138,7 +138,7 @@ class Transport(Protocol):
         """
         ...
 
-    def broadcast(self, value: Any) -> Any:
+    def broadcast(self, value: object) -> Any:
         """Return, in all processes, the value of the process of shard 0."""
         ...
 
@@ -190,7 +190,7 @@ class Loopback:
         """Return the parts, which are those of all shards."""
         return parts
 
-    def broadcast(self, value: object) -> Any:
+    def broadcast(self, value: object) -> object:
         """Return the value."""
         return value
 

@@ -538,7 +538,7 @@ def service_index(now: Any, node: Any) -> Any:
     return (now << 32) | node
 
 
-def service_distance(bits: Any) -> Any:
+def service_distance(bits: Any) -> int:
     """Return the random service distance: 1 with probability 1/2, 2 with 1/4, ... (appendix A)."""
     distance = 1
     while distance < 64 and bits < _TOP:
@@ -547,7 +547,7 @@ def service_distance(bits: Any) -> Any:
     return distance
 
 
-def interval_distance(now: object, degree: Any) -> Any:
+def interval_distance(now: object, degree: Any) -> int:
     """Return the deterministic service distance: 1 in half of 4 * degree steps, 2 in a quarter."""
     interval = 4 * max(1, degree)
     rest = interval - now % interval

@@ -88,7 +88,7 @@ def _find(kind: str, keyval: int) -> Keyval:
     return found
 
 
-def get_attribute(attributes: Attributes | None, kind: str, keyval: int) -> Any:
+def get_attribute(attributes: Attributes | None, kind: str, keyval: int) -> Any | None:
     """Return the attribute's value, or None; predefined attributes are handled by the caller."""
     number = _find(kind, keyval).number
     return attributes[number][1] if attributes is not None and number in attributes else None

@@ -165,7 +165,7 @@ class Intercomm(Comm):
         self._inter()
         return self._new(self._make_uniform("Intercomm.Merge", manage.merge, bool(high)), Intracomm)
 
-    def _inter(self) -> Any:
+    def _inter(self) -> Communicator:
         comm = self._comm()
         if not comm.is_inter:
             comm.fail(c.ERR_COMM, "not an intercommunicator")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import group as groups
@@ -119,7 +119,7 @@ def _hashable(ranks: Sequence[int]) -> Sequence[int]:
     return ranks if isinstance(ranks, range) else tuple(int_list(ranks))
 
 
-def _triplets(ranks: Sequence[tuple[int, int, int]]) -> Any:
+def _triplets(ranks: Sequence[tuple[int, int, int]]) -> tuple[tuple[int, int, int], ...]:
     """Return the triplets with integers converted like `integer`.
 
     In mpi4py they are assigned to a C array.

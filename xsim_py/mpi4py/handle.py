@@ -85,7 +85,7 @@ class Handle:
         return self
 
     @classmethod
-    def _make(cls, impl: Any) -> Self:
+    def _make(cls, impl: object) -> Self:
         return handle_of(cls, impl)
 
     def _live(self) -> Any:
@@ -204,7 +204,7 @@ class UserFunctions:
         """Return the functions of the running process."""
         return of_process(f"user-defined {kind}s", lambda: cls(kind))
 
-    def register(self, item: object) -> Any:
+    def register(self, item: object) -> object:
         """Register a function; raise RuntimeError if there are too many."""
         if len(self.functions) >= self.LIMIT:
             raise RuntimeError(f"cannot create too many user-defined {self.kind}s")

@@ -86,10 +86,10 @@ class buffer(np.ndarray, metaclass=_OnlyOwnNames):
 
     __str__ = __repr__
 
-    def __eq__(self, other: object) -> Any:
+    def __eq__(self, other: object) -> bool:
         return self is other
 
-    def __ne__(self, other: object) -> Any:
+    def __ne__(self, other: object) -> bool:
         return self is not other
 
     @staticmethod

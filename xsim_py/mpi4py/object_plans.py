@@ -238,7 +238,7 @@ def _reduction(comm: Communicator, name: str) -> CollectiveChannel:
     return open_channel(comm, before, duplicate, name)
 
 
-def _folded(items: list[Any] | None, op: Operator) -> Any:
+def _folded(items: list[Any] | None, op: Operator) -> Any | None:
     """Combine some items, if ``mpi4py.rc.fast_reduce`` is off; return None without items."""
     return None if items is None else functools.reduce(op, items)
 

@@ -178,7 +178,7 @@ def load_each(messages: Sequence[bytes]) -> list[Any]:
     return [load(data) for data in messages] if _changed or b"" in messages else list(map(_loads, messages))
 
 
-def loader(buf: Any, default_bytes: int | None) -> Callable[[Any], Any]:
+def loader(buf: object, default_bytes: int | None) -> Callable[[Any], Any]:
     """Return a function that unpickles messages up to the size of `buf`.
 
     As in mpi4py, that is a buffer or a number.

@@ -103,7 +103,7 @@ def converting(
     ]
 
     @wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> Any:
         for place, converted in places:
             if place >= len(args):
                 break

@@ -121,7 +121,7 @@ class Table(dict[str, list[Any]]):
     def __contains__(self, column: object) -> bool:
         return column in self.columns
 
-    def get(self, column: str, default: Any = None) -> Any:
+    def get(self, column: str, default: object = None) -> Any:
         """Return the cells of one column, or a default if there is no such column."""
         return self.columns.get(column, default)
 
@@ -286,7 +286,7 @@ def html_facts(facts: Mapping[str, str]) -> str:
     return "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in facts.items())
 
 
-def _harmless(cell: object) -> Any:
+def _harmless(cell: object) -> object:
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
 
 

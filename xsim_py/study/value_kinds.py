@@ -189,7 +189,7 @@ class TemplatedList:
         return {"anyOf": [{"type": "array", "items": item}, _TEMPLATE_SCHEMA]}
 
 
-def _well_formed(entry: Entry, path: str, reading: Reading) -> Any:
+def _well_formed(entry: Entry, path: str, reading: Reading) -> object | Template:
     try:
         return Template(without_nul(entry.value))
     except ValueError as error:

@@ -45,7 +45,7 @@ class _Reference(NamedTuple):
     obj: Any
 
 
-def _identity(obj: object) -> Any:
+def _identity(obj: object) -> object:
     return obj
 
 

@@ -132,7 +132,7 @@ def apply_changes(changes: Mapping[tuple[str, str, str], Any]) -> None:
             setattr(owner, each, value)
 
 
-def rebound(function: Any, cells: list[Any]) -> Any:
+def rebound(function: Callable[..., Any], cells: list[Any]) -> FunctionType:
     """Return a closure with new contents in its cells."""
     made = FunctionType(
         function.__code__, function.__globals__, function.__name__, function.__defaults__, tuple(map(CellType, cells))

@@ -35,7 +35,7 @@ _Base: Any = pytest.MonkeyPatch  # final for type checkers
 class _MonkeyPatch(_Base):  # type: ignore[misc]
     """A `pytest.MonkeyPatch` whose changes to shared objects are private to a rank."""
 
-    def setattr(self, target: Any, name: Any, value: object = _NOTHING, raising: bool = True) -> None:
+    def setattr(self, target: object, name: str, value: object = _NOTHING, raising: bool = True) -> None:
         if value is _NOTHING:
             super().setattr(target, name, raising=raising)
             return

@@ -177,7 +177,7 @@ class Batch:
         return self.numbers[here], sent[here], sent_bytes[here]
 
     @cached_property
-    def _pairs(self) -> Any:
+    def _pairs(self) -> tuple[Any, Any, Any]:
         """The columns of the messages that ranks of this shard send."""
         rows = [(stage.source, stage.dest, stage.size_bytes) for stage in self.schedule.stages()]
         source, target, sizes = _joined(rows, whole=True)

@@ -12,7 +12,7 @@ class Form:
     varies = False
     """Whether the messages depend on the contributions of ranks."""
 
-    def key(self, args: Any) -> Any:
+    def key(self, args: object) -> Any:
         """Return the arguments that must be equal on all ranks."""
         return 0
 

@@ -61,19 +61,19 @@ class FailureGuard:
             number = peer if peer in state.known else None
         return None if number is None else self._deaths.error(number)
 
-    def admit_send(self, comm: Communicator, peer: int, note: Any, name: str) -> bool:
+    def admit_send(self, comm: Communicator, peer: int, note: object, name: str) -> bool:
         """Raise the `refusal` of a send."""
         self.admit(comm, peer, collective=needs_all(note))
         return True
 
-    def admit_receive(self, comm: Communicator, source: int, note: Any, name: str) -> Message | None:
+    def admit_receive(self, comm: Communicator, source: int, note: object, name: str) -> Message | None:
         """Raise the `refusal` of a blocking receive."""
         error = self.receive_refusal(comm, source, note)
         if error is not None:
             self._raise(comm, error)
         return None
 
-    def receive_refusal(self, comm: Communicator, source: int, note: Any) -> errors.Exception | None:
+    def receive_refusal(self, comm: Communicator, source: int, note: object) -> errors.Exception | None:
         """Return the `refusal` of a blocking receive.
 
         A receive from any source also fails while a failure is not acknowledged.
@@ -98,7 +98,7 @@ class FailureGuard:
         number = _unacknowledged(comm)
         return None if number is None else self._deaths.error(number, c.ERR_PROC_FAILED_PENDING)
 
-    def recheck(self, operation: Any) -> None:
+    def recheck(self, operation: Operation) -> None:
         """Raise an error if an operation must not wait on after its fiber was woken.
 
         Otherwise it continues: the program may have begun to wait, and acknowledged the failure, in the same event.

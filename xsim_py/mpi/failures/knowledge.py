@@ -73,7 +73,7 @@ class Knowledge:
         else:
             entries[key] = value
 
-    def drop(self, table: str, key: object) -> Any:
+    def drop(self, table: str, key: object) -> Any | None:
         """Remove and return an entry of one of these tables, or None if it is absent."""
         entries = getattr(self, table)
         found = entries.pop(key, None) if entries else None

@@ -172,7 +172,7 @@ class DoublingNode(OperationNode):
 
     # ------------------------------------------------------------------------------------------------------- inputs
 
-    def enter(self, now: int, contribution: Any = None) -> None:
+    def enter(self, now: int, contribution: object = None) -> None:
         """Begin the operation with this node's contribution."""
         super().enter(now, contribution)
         self._begin_pass(now)

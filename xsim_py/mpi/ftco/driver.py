@@ -310,7 +310,7 @@ class FtcoSession:
 
     # ----------------------------------------------------------------------------------------------- inputs
 
-    def enter(self, contribution: Any, combine: Any) -> None:
+    def enter(self, contribution: object, combine: Any) -> None:
         """Begin, at the kernel's time."""
         now_ps = self.rank.shard.kernel.now_ps
         node = self.node

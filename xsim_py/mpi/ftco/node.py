@@ -358,7 +358,7 @@ class OperationNode(TreeNode):
         self._contribution: Any = None
         self._outbox: deque[tuple[int, Any]] = deque()
 
-    def enter(self, now: int, contribution: Any = None) -> None:
+    def enter(self, now: int, contribution: object = None) -> None:
         """Begin the operation with this node's contribution."""
         super().enter(now)
         self._contribution = contribution

@@ -201,7 +201,7 @@ class PaperNode(OperationNode):
 
     # ---------------------------------------------------------------------------------------------------- inputs
 
-    def enter(self, now: int, contribution: Any = None) -> None:
+    def enter(self, now: int, contribution: object = None) -> None:
         """Begin the operation with this node's contribution (for a bcast, node 0's value)."""
         super().enter(now, contribution)
         if self.operation == BCAST and self.me == 0:

@@ -30,7 +30,7 @@ _blank = object.__new__
 
 
 class SendCall:
-    """What all calls of an MPI procedure that sends have in common."""
+    """The constants of an MPI procedure that sends."""
 
     __slots__ = ("check", "mode", "name")
 
@@ -112,7 +112,7 @@ def start_send(comm: Endpoint, dest: int, tag: int, data: bytes, cid: int, how: 
     return None
 
 
-def _wait_for_interface(fiber: Any, comm: Endpoint, to: int, about: object, name: str) -> bool:
+def _wait_for_interface(fiber: Fiber, comm: Endpoint, to: int, about: object, name: str) -> bool:
     """Let earlier requests use the NIC first: a replied rendezvous or another fiber, for example.
 
     Return True if the send may begin: a failure notice may have arrived meanwhile.

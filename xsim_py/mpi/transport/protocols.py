@@ -97,13 +97,13 @@ class Guard(Protocol):
     ) -> BaseException | None:
         """Return the error that `admit` raises, or None."""
 
-    def admit_send(self, comm: Any, peer: int, note: Any, name: str) -> bool:
+    def admit_send(self, comm: Any, peer: int, note: object, name: str) -> bool:
         """Return True if a send to a world rank may begin, False to skip it; or raise an error.
 
         `note` is the description of a collective, or else the place of the call in the program.
         """
 
-    def admit_receive(self, comm: Any, source: int, note: Any, name: str) -> Message | None:
+    def admit_receive(self, comm: Any, source: int, note: object, name: str) -> Message | None:
         """Return None if a blocking receive or probe may begin, or what it finds instead; or raise an error."""
 
     def admit_wait(self, operation: Operation) -> None:
@@ -121,7 +121,7 @@ class Guard(Protocol):
     def lost(self, rank: Rank, message: Message) -> BaseException | None:
         """Return why the data of a rendezvous will not arrive, if the receiver knows that."""
 
-    def recheck(self, operation: Any) -> None:
+    def recheck(self, operation: Operation) -> None:
         """Raise an error if an incomplete operation whose fiber was woken cannot complete."""
 
     def give_up(self, operation: Any) -> Message | None:

@@ -37,7 +37,7 @@ def check_root(outer: Communicator, root: int) -> None:
         errors.fail(c.ERR_ROOT, f"root {root} is not in 0..{outer.context.size - 1}")
 
 
-def without_root(alias: Alias, operation: str, name: str, args: tuple[Any, ...]) -> Any:
+def without_root(alias: Alias, operation: str, name: str, args: tuple[Any, ...]) -> Any | None:
     """Apply the option for an operation whose root has failed.
 
     The option ``skip`` leaves all data unchanged.

@@ -101,7 +101,7 @@ def _flat(alias: Alias, plan: Callable[..., Plan], name: str, operation: str, ar
     alias.report_name.root = None if option is None else args[-1]
     plan = partial(_inner_plan, alias, operation, plan)
 
-    def act(inner: Communicator) -> Any:
+    def act(inner: Communicator) -> object:
         if option is None:
             return _run_once(inner, plan, name, *args)
         check_root(alias.outer, args[-1])

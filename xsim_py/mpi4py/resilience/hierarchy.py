@@ -209,7 +209,7 @@ def _bcast_on(
 ) -> bytes:
     """Broadcast the root's data."""
 
-    def body(ch: Any) -> Any:
+    def body(ch: Any) -> bytes | Any | None:
         algorithm = plans.algorithm_for(ch, "bcast", size_bytes)
         received = algorithm(ch, data, root, size_bytes)
         return data if received is None else received

@@ -25,7 +25,7 @@ class TolerantGuard(FailureGuard):
     The library's own messages have a note, that of their collective.
     """
 
-    def admit_send(self, comm: Communicator, peer: int, note: Any, name: str) -> bool:
+    def admit_send(self, comm: Communicator, peer: int, note: object, name: str) -> bool:
         """Return True if the receiver of a send is not known to have failed."""
         if hasattr(note, "joint"):
             return super().admit_send(comm, peer, note, name)

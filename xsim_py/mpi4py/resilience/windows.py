@@ -113,7 +113,7 @@ def _create(go: Callable[..., Any], cls: type[Win], *args: object) -> Any:
     return created
 
 
-def _begin(option: str, go: Callable[..., Any], self: Any, origin: object, target_rank: int, target: Any) -> None:
+def _begin(option: str, go: Callable[..., Any], self: Any, origin: object, target_rank: int, target: object) -> None:
     """Begin a Put or a Get, which is repeated if its epoch fails."""
     operation = _Operation(option, go, origin, integer(target_rank), target)
     aliased = _aliased_windows()[self._window()]

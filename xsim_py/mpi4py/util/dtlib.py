@@ -23,11 +23,11 @@ __all__ = ["from_numpy_dtype", "to_numpy_dtype"]
 _np_dtype: Any = np.dtype  # None: describe types only, as without numpy
 
 
-def _described(spec: Any) -> Any:
+def _described(spec: object) -> Any:
     return spec if _np_dtype is None else _np_dtype(spec)
 
 
-def from_numpy_dtype(dtype: Any) -> Datatype:
+def from_numpy_dtype(dtype: object) -> Datatype:
     """Return the uncommitted MPI datatype with the elements and layout of a numpy type.
 
     Raises a `ValueError` if the type holds Python objects, or has a foreign byte order.

@@ -235,7 +235,7 @@ def _os_open(path: object, flags: int, mode: int = 0o777, *, dir_fd: object = No
     return number
 
 
-def _open(file: Any, mode: Any = "r", *rest: Any, **named: Any) -> Any:
+def _open(file: Any, mode: Any = "r", *rest: object, **named: object) -> Any:
     if file.__class__ is int:
         if file in virtual_descriptors and (fiber := current.here()) is not None and _is_simulated(fiber, file):
             return _opener_of(fiber, file, file)(mode, *rest, **named)

@@ -96,7 +96,7 @@ def is_ready(number: int, event: int) -> bool:
 
 
 def _wait(fiber: Fiber, number: int, event: int, what: str) -> None:
-    def really(timeout_s: float | None) -> Any:
+    def really(timeout_s: float | None) -> list[tuple[int, int]]:
         poll = _real_poll()
         poll.register(number, event)
         return poll.poll(None if timeout_s is None else timeout_s * 1000)

@@ -31,7 +31,7 @@ def selected(
             f"waits for one of {len(numbers)} descriptors to be ready" if numbers else "waits indefinitely, for nothing"
         )
 
-    def really() -> Any:
+    def really() -> Callable[[float | None], Any] | None:
         return real if any(_is_real(fiber, number) for number in numbers) else None
 
     return waits.until(fiber, partial(real, 0), timeout_s, what, really)

@@ -341,7 +341,7 @@ class RankStream(io.TextIOBase):
         self.name = ("<stdout>", "<stderr>")[stream]
 
     @property
-    def buffer(self) -> Any:
+    def buffer(self) -> _Binary:
         """A binary stream that writes to the same lines."""
         return _Binary(self)
 

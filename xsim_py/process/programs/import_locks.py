@@ -130,7 +130,7 @@ def _lock_unlock_module(real: Callable[..., Any], name: str) -> None:
         vars(making.module).update(vars(importlib.import_module(name)))
 
 
-def _unseen(function: Any) -> Wrapper:
+def _unseen(function: Callable[..., Any]) -> Wrapper:
     """Replace a function by one that Python omits from tracebacks, because its code claims this file name."""
     code = function.__code__.replace(co_filename="<frozen importlib._bootstrap>")
     return with_real(FunctionType(code, globals(), function.__name__))

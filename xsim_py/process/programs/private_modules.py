@@ -348,7 +348,7 @@ class _Follower:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
 
-    def create_module(self, spec: ModuleSpec) -> Any:
+    def create_module(self, spec: ModuleSpec) -> Any | None:
         create = getattr(self._loader, "create_module", None)
         return None if create is None else create(spec)
 

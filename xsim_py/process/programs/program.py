@@ -205,7 +205,7 @@ class Program:
         return found
 
 
-def _innermost(function: object) -> Any:
+def _innermost(function: object) -> object:
     """Return the function wrapped by a callable."""
     while isinstance(function, partial):
         function = function.func

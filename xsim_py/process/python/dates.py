@@ -54,7 +54,7 @@ class _DateTime(_RealDateTime, metaclass=_Meta):
         return _RealDateTime(*args, **kwargs) if cls is _DateTime else super().__new__(cls, *args, **kwargs)
 
     @classmethod
-    def now(cls, tz: Any = None) -> Any:
+    def now(cls, tz: Any = None) -> _DateTime:
         return cls.fromtimestamp(time.time(), tz)
 
     @classmethod
@@ -62,7 +62,7 @@ class _DateTime(_RealDateTime, metaclass=_Meta):
         return cls.fromtimestamp(time.time())
 
     @classmethod
-    def utcnow(cls) -> Any:
+    def utcnow(cls) -> _DateTime:
         return cls.fromtimestamp(time.time(), datetime.UTC).replace(tzinfo=None)
 
 

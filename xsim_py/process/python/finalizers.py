@@ -63,7 +63,7 @@ def _has_finalizer(code: CodeType) -> bool:
     return any(each.co_name == "__del__" or _has_finalizer(each) for each in inner)
 
 
-def _build_class(function: Any, name: str, /, *bases: Any, **options: Any) -> Any:
+def _build_class(function: Callable[..., Any], name: str, /, *bases: object, **options: object) -> Any:
     cls = _real_build(function, name, *bases, **options)
     finalizer = vars(cls).get("__del__") if isinstance(cls, type) else None
     fiber = current.here()
@@ -230,7 +230,7 @@ _alone = False
 
 def _calling(real: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(real)
-    def call(self: Any, died: Any = None) -> Any:
+    def call(self: Any, died: object = None) -> Any:
         rank = _owners.get(self)
         if rank is None:
             return real(self, died)

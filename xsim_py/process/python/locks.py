@@ -31,7 +31,7 @@ _real_lock, _real_rlock = _thread.allocate_lock, threading._CRLock  # type: igno
 _MOST_S: float = threading.TIMEOUT_MAX
 
 
-def _real(lock: Any) -> Any:
+def _real(lock: object) -> Any:
     """Register and return a real lock, created for code that serves child processes."""
     REAL_LOCKS.add(lock)
     return lock

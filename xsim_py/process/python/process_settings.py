@@ -55,7 +55,7 @@ def _set_collector(value: tuple[bool, tuple[int, int, int]]) -> None:
 class _OwnContext:
     """The default start method of `multiprocessing`: each rank chooses once."""
 
-    def __get__(self, context: object, owner: object = None) -> Any:
+    def __get__(self, context: object, owner: object = None) -> _OwnContext | Any | None:
         fiber = current.here()
         if context is None or fiber is None:
             return self if context is None else vars(context)["_actual_context"]

@@ -90,7 +90,7 @@ def _source(rank: Rank) -> random.Random:
 
 
 def _seeding(real: Callable[..., None]) -> Callable[..., None]:
-    def seed(self: random.Random, a: Any = None, version: int = 2) -> None:
+    def seed(self: random.Random, a: object = None, version: int = 2) -> None:
         if a is None and (current.here() is not None or is_for_all()):
             a = int.from_bytes(os.urandom(16), "little")
         real(self, a, version)

@@ -110,7 +110,7 @@ def _wait_for(numbers: Any, timeout_s: float | None = None) -> signal.Signals | 
     return found
 
 
-def _wait_info(numbers: object, timeout_s: float | None = None) -> Any:
+def _wait_info(numbers: object, timeout_s: float | None = None) -> SimpleNamespace | None:
     if timeout_s is not None and timeout_s < 0:
         raise ValueError("timeout must be non-negative")
     found = _wait_for(numbers, timeout_s)

@@ -92,7 +92,7 @@ class _Modules(MutableMapping[str, Any]):
     def __repr__(self) -> str:
         return repr(_real)
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: str, default: object = None) -> Any:
         """Return a module, or the default if no module has that name."""
         return _real.get(name, default)
 

@@ -181,7 +181,7 @@ def _body(handle: ThreadHandle, work: Callable[[], object], fiber: Fiber) -> Non
     handle.finish()
 
 
-def _run_object(thread: Any) -> None:
+def _run_object(thread: Thread) -> None:
     context = getattr(thread, "_context", None)  # since Python 3.14
     try:
         if context is None:
@@ -202,7 +202,7 @@ def _run_object(thread: Any) -> None:
             report(another)
 
 
-def _run_function(function: Callable[..., object], args: Any, kwargs: Any) -> None:
+def _run_function(function: Callable[..., object], args: tuple[Any, ...], kwargs: Any) -> None:
     try:
         function(*args, **kwargs)
     except SystemExit:

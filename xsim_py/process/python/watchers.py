@@ -273,7 +273,7 @@ def _by(method: _Function) -> _Function:
     return lambda *args, **kwargs: method(_watchers, *args, **kwargs)
 
 
-def _unless_tools(real: object, value: object) -> Any:
+def _unless_tools(real: object, value: object) -> object:
     """Return `value` before Python 3.12; since then profilers are tools of ``sys.monitoring``."""
     return real if sys.version_info >= (3, 12) else value
 

@@ -74,7 +74,9 @@ def _class(kind: Any) -> type[_OfEachRank]:
     return type(kind.__name__, (_OfEachRank,), {"__slots__": (), "__hash__": None, **methods})
 
 
-def of_each_rank(key: str, shared: object, *, empty: bool = False, begin: Callable[[], object] = lambda: None) -> Any:
+def of_each_rank(
+    key: str, shared: object, *, empty: bool = False, begin: Callable[[], object] = lambda: None
+) -> _OfEachRank:
     """Return a stand-in for `shared` that in each rank refers to the rank's own copy.
 
     A rank keeps its copy under the name `key`, from its first change on; `begin` is called in it before. The collection

@@ -228,7 +228,7 @@ class Shard:
         self.population += len(homes)
         return born
 
-    def post_to(self, number: int, time_ps: int, key: int, handler: str, argument: Any) -> None:
+    def post_to(self, number: int, time_ps: int, key: int, handler: str, argument: object) -> None:
         """Call ``handlers[handler](argument)`` in the shard of rank `number`; `argument` must be picklable."""
         # Most messages stay in their shard: two comparisons, no search.
         owner = self.number if self.first <= number < self.end else self.owner(number)
@@ -237,14 +237,14 @@ class Shard:
         else:
             self._outbox[owner].append((time_ps, key, handler, argument))
 
-    def post_to_first(self, time_ps: int, key: int, handler: str, argument: Any) -> None:
+    def post_to_first(self, time_ps: int, key: int, handler: str, argument: object) -> None:
         """Call ``handlers[handler](argument)`` in shard 0, where the launcher is."""
         if self.number == 0:
             self.kernel.post(time_ps, key, self.handlers[handler], argument)
         else:
             self._outbox[0].append((time_ps, key, handler, argument))
 
-    def post_row(self, number: int, time_ps: int, key: int, *values: Any) -> None:
+    def post_row(self, number: int, time_ps: int, key: int, *values: object) -> None:
         """Call ``take_row((time_ps, key, *values))`` at that time in the other shard, which has rank `number`.
 
         There must be `ROW` values, all picklable.
@@ -253,13 +253,13 @@ class Shard:
         # long.
         self._rows[self.owner(number)] += (time_ps, key, *values)
 
-    def post_everywhere(self, time_ps: int, key: int, handler: str, argument: Any) -> None:
+    def post_everywhere(self, time_ps: int, key: int, handler: str, argument: object) -> None:
         """Post one event in every shard; `time_ps` must be at least one lookahead ahead."""
         self.kernel.post(time_ps, key, self.handlers[handler], argument)
         for number in self._others:
             self._outbox[number].append((time_ps, key, handler, argument))
 
-    def share(self, time_ps: int, key: int, argument: Any, to: int, payload: Any) -> None:
+    def share(self, time_ps: int, key: int, argument: object, to: int, payload: object) -> None:
         """Call ``handlers["shared"]((time_ps, key, argument, payload))`` in every shard, within the window.
 
         For events that must happen in one order, that of time and key: the handler may post them with `post_common`.
@@ -276,21 +276,21 @@ class Shard:
             there = payload if number == owner else None
             self._outbox[number].append((time_ps, key, _SHARED, (argument, there)))
 
-    def notify_all(self, time_ps: int, key: int, handler: str, argument: Any) -> None:
+    def notify_all(self, time_ps: int, key: int, handler: str, argument: object) -> None:
         """Call ``handlers[handler](argument)`` in every shard, in the order of `share`, all of it everywhere."""
         assert self.have_common
         self.post_common(time_ps, key, self.handlers[handler], argument)
         for number in self._others:
             self._outbox[number].append((time_ps, key, _TOLD, (handler, argument)))
 
-    def tell(self, number: int, handler: str, argument: Any) -> None:
+    def tell(self, number: int, handler: str, argument: object) -> None:
         """Call ``handlers[handler](argument)`` in another shard after this window, not as an event of the run.
 
         Events that it posts there to ranks may be in the past only if nothing that has happened depends on them.
         """
         self._outbox[number].append((0, 0, _AT_ONCE, (handler, argument)))
 
-    def post_common(self, time_ps: int, key: int, handler: Callable[[Any], None], argument: Any) -> None:
+    def post_common(self, time_ps: int, key: int, handler: Callable[[Any], None], argument: object) -> None:
         """Call `handler` in the order of shared events; every shard posts this itself."""
         # Late, after everything that ranks do at that time: otherwise a rank that immediately sends what it has
         # received would miss its position in this order, except with one shard, because several wait for the end of the
@@ -362,7 +362,7 @@ class Shard:
                 return AT_ONCE_PS, max(times)
         return (min(times), max(times)) if times else (INFINITY_PS, AT_ONCE_PS)
 
-    def _post_late(self, time_ps: int, key: int, handler: Callable[[Any], None], argument: Any) -> None:
+    def _post_late(self, time_ps: int, key: int, handler: Callable[[Any], None], argument: object) -> None:
         """Post an event from another shard."""
         if time_ps < self._reached_ps and self.takes_over:
             return
@@ -412,7 +412,7 @@ class Shard:
                 if place < WATCHED_STARTS:
                     self.on_start(rank)
 
-    def _until_halted(self, function: Callable[[Any], None], argument: Any) -> None:
+    def _until_halted(self, function: Callable[[Any], None], argument: object) -> None:
         try:
             self.control.looping = True
             function(argument)

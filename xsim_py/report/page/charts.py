@@ -25,7 +25,7 @@ _SYMBOLS: Final = dict(
 _DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 
-def chart_figure(chart: Chart) -> Any:
+def chart_figure(chart: Chart) -> dict[str, Any]:
     """Return a chart as a plotly figure, with the same colours, markers and scales."""
     named = any(isinstance(x, str | bool) for line in chart.lines for x in line.x)
     axes: dict[str, Any] = {

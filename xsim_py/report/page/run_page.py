@@ -239,7 +239,7 @@ def _failures(page: HtmlPage, result: Result) -> Iterator[str]:
         yield folded(f"rank by rank: {len(learned):,} rows", data_table(learned))
 
 
-def _learned_figure(failures: Table, learned: Table) -> Any:
+def _learned_figure(failures: Table, learned: Table) -> dict[str, Any]:
     """Return a figure of the number of notified ranks over the time since each failure."""
     died_ps = dict(
         zip(zip(failures["start"], failures["rank"], strict=True), failures.picoseconds["time_s"], strict=True)
