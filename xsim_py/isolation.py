@@ -271,7 +271,7 @@ class Isolation:
         """Remove the last rank's modules and settings from the interpreter."""
         context.leave()
 
-    def report_of(self, shard: Any) -> Any:
+    def report_of(self, shard: Any) -> object:
         """Return a shard's progress, ranks that ended since the last call, and stop reason."""
         ended: list[tuple[int, Any, int]] = []
         if shard.finished != self._reported:
@@ -322,7 +322,7 @@ class Isolation:
                     self._halted.add(number)
                 os.kill(pid, signal.SIGKILL if number in self._halted else vitals.ASK)
 
-    def make_replacement(self, number: int, time_ps: int, death: ProcessDeath) -> Any:
+    def make_replacement(self, number: int, time_ps: int, death: ProcessDeath) -> object:
         """Create a shard that replaces one whose process has ended, and end its ranks."""
         run, first = self._run, self._run.shards[0]
         shard = run.add_shard(number, max(time_ps, first.start_ps))

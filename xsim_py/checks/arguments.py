@@ -84,7 +84,7 @@ def _unpack(
     return _from_to(monitor, call, _part(inbuf, position, outbuf, datatype), [outbuf, datatype])
 
 
-def _part(packed: object, position: int, buf: object, datatype: object) -> Any:
+def _part(packed: object, position: int, buf: object, datatype: object) -> object:
     """Return the part of a packed buffer for the elements of another buffer.
 
     The result is None if there is no such part.

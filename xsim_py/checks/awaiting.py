@@ -162,7 +162,7 @@ def _is_idle(loop: ast.While, tests: list[ast.Call], harmless: set[str]) -> bool
     return True
 
 
-def wait_instead(call: BoundCall, test: Callable[..., Any]) -> Any:
+def wait_instead(call: BoundCall, test: Callable[..., Any]) -> object:
     """Wait for requests instead of testing inside such a loop: the run then deadlocks instead of polling forever."""
     assert call.arguments is not None
     if not is_awaiting(call.code, call.code.co_filename, call.at):

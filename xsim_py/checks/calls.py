@@ -213,7 +213,7 @@ def install(patches: Patches, monitor: Monitor) -> CheckTool:
 def _replaced_by(function: Callable[..., Any]) -> Callable[[BoundCall, Callable[..., Any]], Any]:
     """Return the layer that calls another method with the same parameters."""
 
-    def instead(call: BoundCall, real: Callable[..., Any]) -> Any:
+    def instead(call: BoundCall, real: Callable[..., Any]) -> object:
         assert call.arguments is not None
         return function(*call.arguments)
 

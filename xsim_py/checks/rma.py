@@ -83,7 +83,7 @@ def _access(
     return access
 
 
-def _parsed(buf: object) -> Any:
+def _parsed(buf: object) -> object:
     try:
         if type(buf) is _ndarray and buf.flags.carray:  # hot path
             return receiver(buf)

@@ -83,7 +83,7 @@ class Steps:
 
     def replay(
         self, waiters: dict[int, list[Steps]] = _NO_WAITERS, ready: deque[Steps] | None = None, *, is_over: bool = False
-    ) -> Any:
+    ) -> object:
         """Replay and drop steps up to the first that waits for something not begun.
 
         Return that, or None.

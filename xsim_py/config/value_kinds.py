@@ -502,7 +502,7 @@ class Key(NamedTuple):
     """The default, as written in YAML."""
     required: bool
 
-    def default_value(self) -> Any:
+    def default_value(self) -> object:
         """Return the value of the key if it is omitted or refused."""
         return self.default() if isinstance(self.default, type) else self.default
 

@@ -63,7 +63,7 @@ class ExplorationJournal:
             os.fsync(self._file.fileno())
 
 
-def _parsed(line: str) -> Any:
+def _parsed(line: str) -> object:
     try:
         return json.loads(line)
     except ValueError:

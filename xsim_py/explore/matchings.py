@@ -294,7 +294,7 @@ class _Exploration:
         return possible and outcome.kind == kind and outcome != next(iter(self._found))
 
 
-def replay(program: Any, choices: Sequence[MadeChoice], changed: MadeChoice, taken: int, **options: Any) -> Any:
+def replay(program: Any, choices: Sequence[MadeChoice], changed: MadeChoice, taken: int, **options: Any) -> object:
     """Run a program again with one choice changed, and return the `Result`.
 
     Choices that do not depend on the changed one are kept; the others are free.

@@ -35,7 +35,7 @@ _frombuffer = np.frombuffer
 _quiet_context = contextvars.copy_context()
 
 
-def _errstate_quietly(ufunc: Ufunc, left: NDArray[Any], right: NDArray[Any]) -> Any:
+def _errstate_quietly(ufunc: Ufunc, left: NDArray[Any], right: NDArray[Any]) -> object:
     with np.errstate(all="ignore"):
         return ufunc(left, right)
 
@@ -220,11 +220,11 @@ def _folded_at_once(fold: ArrayFold, left: NDArray[np.uint8], right: NDArray[np.
 # ------------------------------------------------------------------------------- the predefined operations
 
 
-def _greater(x: Any, y: Any) -> Any:
+def _greater(x: Any, y: Any) -> object:
     return x if x > y or x != x else y  # the second condition keeps a NaN
 
 
-def _less(x: Any, y: Any) -> Any:
+def _less(x: Any, y: Any) -> object:
     return x if x < y or x != x else y
 
 
@@ -240,7 +240,7 @@ _SCALARS: dict[str, Callable[[Any, Any], Any]] = {
 def _in_type(ufunc: Ufunc) -> Ufunc:
     """Return a logical operation whose result is 0 or 1 in the operands' own type."""
 
-    def logical(left: NDArray[Any], right: NDArray[Any]) -> Any:
+    def logical(left: NDArray[Any], right: NDArray[Any]) -> object:
         return ufunc(left, right).astype(left.dtype)
 
     return logical
@@ -249,7 +249,7 @@ def _in_type(ufunc: Ufunc) -> Ufunc:
 def _located(better: Ufunc) -> Ufunc:
     """Return MAXLOC or MINLOC: the better value with its index, the lower index of equal ones."""
 
-    def located(left: NDArray[Any], right: NDArray[Any]) -> Any:
+    def located(left: NDArray[Any], right: NDArray[Any]) -> object:
         first, second = left["value"], right["value"]
         keep = better(first, second) | ((first == second) & (left["index"] <= right["index"]))
         return np.where(keep, left, right)
@@ -261,7 +261,7 @@ _NUMBERS = ("integer", "fortran integer", "real")
 _MAXLOC, _MINLOC = _located(np.greater), _located(np.less)
 
 
-def _null_python(x: object, y: object) -> Any:
+def _null_python(x: object, y: object) -> object:
     raise ValueError("cannot call user-defined operation")
 
 

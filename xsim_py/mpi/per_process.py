@@ -16,7 +16,7 @@ Lookup = Callable[[str, Callable[[], Any]], Any]
 _tables: dict[str, Any] = {}
 
 
-def _of_interpreter(name: str, make: Callable[[], Any]) -> Any:
+def _of_interpreter(name: str, make: Callable[[], Any]) -> object:
     if name not in _tables:
         _tables[name] = make()
     return _tables[name]

@@ -69,7 +69,7 @@ def note_refusal(comm: Communicator, name: str, error: Exception) -> None:
         comm.fabric.order.refuse(comm, name, str(error))
 
 
-def _run_once(comm: Communicator, plan: Callable[..., Plan], name: str, *args: object) -> Any:
+def _run_once(comm: Communicator, plan: Callable[..., Plan], name: str, *args: object) -> object:
     """Prepare a plan and run it now, without uniform error handling.
 
     The caller does that.

@@ -319,7 +319,7 @@ def _comm_lock_table(comm: Any) -> dict[Hashable, Any]:
     return table
 
 
-def _comm_lock(comm: object, key: Hashable | None = None) -> Any:
+def _comm_lock(comm: object, key: Hashable | None = None) -> object:
     return _comm_lock_table(comm).setdefault(key, SharedLock())
 
 

@@ -284,7 +284,7 @@ class Management(HasErrorHandler, Attributed, CommHandle):
 _PREDEFINED_ATTRIBUTES = frozenset((c.TAG_UB, c.IO, c.WTIME_IS_GLOBAL, c.UNIVERSE_SIZE, c.APPNUM, c.LASTUSEDCODE))
 
 
-def _predefined_attribute(comm: Communicator, keyval: int) -> Any:
+def _predefined_attribute(comm: Communicator, keyval: int) -> object:
     if keyval == c.TAG_UB:
         return 2**31 - 1
     if keyval == c.IO:

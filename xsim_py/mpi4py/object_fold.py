@@ -94,7 +94,7 @@ class PredefinedFold:
             return "plain"
         return self._of_numpy(obj, ranks) if of is np.ndarray or of in _NUMPY else None
 
-    def _of_numpy(self, obj: Any, ranks: int) -> Any:
+    def _of_numpy(self, obj: Any, ranks: int) -> object:
         """Return the `kind` of a numpy object, whose combination may warn of an overflow or NaN."""
         form, array, name = obj.dtype.kind, obj.ndim > 0, self.name
         if form not in "biufc" or not obj.size:  # strides of empty arrays change when unpickled

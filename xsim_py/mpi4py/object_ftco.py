@@ -82,7 +82,7 @@ def allreduce(comm: Communicator, name: str, obj: object, op: Callable[[Any, Any
     return 0, lambda: _combined(ch, ALLREDUCE, 0, obj, op), ch
 
 
-def _combined(ch: CollectiveChannel, operation: str, root: int, obj: object, op: Callable[[Any, Any], Any]) -> Any:
+def _combined(ch: CollectiveChannel, operation: str, root: int, obj: object, op: Callable[[Any, Any], Any]) -> object:
     fold = None
     if isinstance(op, Op) and impl_of(op).function is None and impl_of(op).commutative:
 

@@ -194,18 +194,18 @@ def _send(ch: CollectiveChannel, dest: int, obj: object) -> None:
     ch.send(dest, data)
 
 
-def _receive(ch: CollectiveChannel, source: int) -> Any:
+def _receive(ch: CollectiveChannel, source: int) -> object:
     ch.recv(source)
     return load(ch.recv(source))
 
 
-def _swap(ch: CollectiveChannel, peer: int, obj: object) -> Any:
+def _swap(ch: CollectiveChannel, peer: int, obj: object) -> object:
     data = dump(obj)
     ch.sendrecv(peer, packed_size(data), peer)
     return load(ch.sendrecv(peer, data, peer))
 
 
-def _reduce_to(ch: CollectiveChannel, obj: object, op: Operator, root: int) -> Any:
+def _reduce_to(ch: CollectiveChannel, obj: object, op: Operator, root: int) -> object:
     """Reduce to rank 0, and send the result from there to the root.
 
     As in mpi4py a rank that has sent takes part in further rounds: only data that reaches rank 0 affects the result.
@@ -334,7 +334,7 @@ def scan(comm: Communicator, name: str, exclusive: bool, obj: object, op: Operat
     return 0, body, ch
 
 
-def _scan(ch: CollectiveChannel, obj: object, op: Operator, exclusive: bool = False) -> Any:
+def _scan(ch: CollectiveChannel, obj: object, op: Operator, exclusive: bool = False) -> object:
     total = load(dump(obj))  # of the ranks combined so far
     result = None if exclusive else total
     empty = exclusive

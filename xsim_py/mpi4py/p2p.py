@@ -474,7 +474,7 @@ def _sendrecv(
     *,
     finish: Callable[[Any], Any],
     status: Status | None,
-) -> Any:
+) -> object:
     dest, sendtag, source, recvtag = map(integer, (dest, sendtag, source, recvtag))
     if not _valid_dest(comm, dest, sendtag):
         dest = PROC_NULL

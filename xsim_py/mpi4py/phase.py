@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.per_process import of_process
 
@@ -25,7 +23,7 @@ class _Phase:
         self.initialized = options.initialize
         self.finalized = self.has_session = False  # the latter: whether the process has ever had a session
         self.thread_level = options.thread_level if options.threads else c.THREAD_SINGLE
-        self.main: Any = None  # the thread that has called MPI_Init, if not the program's main thread
+        self.main: object = None  # the thread that has called MPI_Init, if not the program's main thread
 
 
 def of_process_now() -> _Phase:

@@ -187,7 +187,7 @@ def loader(buf: object, default_bytes: int | None) -> Callable[[Any], Any]:
     return load if limit is None else partial(_load_within, limit)
 
 
-def _load_within(room_bytes: int, data: bytes) -> Any:
+def _load_within(room_bytes: int, data: bytes) -> object:
     if len(data) > room_bytes:
         fail(c.ERR_TRUNCATE, f"{len(data)} bytes arrived, the receive buffer takes {room_bytes}")
     return load(data)

@@ -118,7 +118,7 @@ def probe(
     return _found_message(comm, message, status, choice, matched=matched)
 
 
-def iprobe(comm: Communicator, source: int, tag: int, status: Status | None, *, matched: bool) -> Any:
+def iprobe(comm: Communicator, source: int, tag: int, status: Status | None, *, matched: bool) -> object:
     """Return a matching message that has arrived; None if there is none yet.
 
     The result is False for PROC_NULL.

@@ -85,7 +85,7 @@ class Task:
         except errors.Exception:
             return  # completion raises it
 
-    def _received(self, operation: Receive, status: Status | None) -> Any:
+    def _received(self, operation: Receive, status: Status | None) -> object:
         message = operation.message
         if message is None:
             if status is not None:
@@ -110,7 +110,7 @@ class Task:
                 return
         raise error
 
-    def _background(self, operation: Background, status: Status | None) -> Any:
+    def _background(self, operation: Background, status: Status | None) -> object:
         set_empty(status)
         message = operation.result
         if isinstance(message, Message):
@@ -148,7 +148,7 @@ class _Delivered:
         self.finish = finish
         self.value = value
 
-    def __call__(self, data: object) -> Any:
+    def __call__(self, data: object) -> object:
         self.task.finish = self.finish  # a persistent request is started again
         return self.value
 
@@ -180,7 +180,7 @@ class PartitionedTask(Task):
             self._failed(self.operation, None)
 
 
-def deliver(comm: Endpoint, finish: Callable[[Any], Any], message: Message) -> Any:
+def deliver(comm: Endpoint, finish: Callable[[Any], Any], message: Message) -> object:
     """Deliver a message to the user's buffer.
 
     An error (truncation) goes to the communicator's handler.
@@ -219,7 +219,7 @@ class GeneralizedOperation(Operation):
         """Return one line for the deadlock report."""
         return "a generalized request, for this rank to call Grequest.Complete"
 
-    def outcome(self, status: Status | None) -> Any:
+    def outcome(self, status: Status | None) -> object:
         """Let the program fill the status and free its resources; return the result."""
         if status is None:
             status = Status()

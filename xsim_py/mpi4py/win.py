@@ -124,7 +124,7 @@ class Win(HasErrorHandler, Attributed):
     @classmethod
     def _with_hints(cls, window: Window, info: Info) -> Self:
         window.comm.info = items_of(info)
-        factory: Any = HandleFactory(cls, window)
+        factory: object = HandleFactory(cls, window)
         window.comm.errhandler = first_handler(factory, BoundHandler(handlers.ARE_FATAL, factory))
         return cls._make(window)
 

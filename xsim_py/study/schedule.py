@@ -108,7 +108,7 @@ class RunQueue(Iterator[PlannedRun]):
         self._ahead_s = math.fsum(self._costs_s[number] for number in (*self._waiting, *queued))
 
 
-def _terms(spec: StudySpec, runs: Sequence[PlannedRun]) -> Any:
+def _terms(spec: StudySpec, runs: Sequence[PlannedRun]) -> object:
     """Return one row per run: the logarithm of its initial cost, 1, and its columns' terms."""
     import numpy as np
 

@@ -123,6 +123,6 @@ def _outcomes(path: Path, data: bytes) -> dict[str, dict[str, Any]]:
     return outcomes
 
 
-def _refuse(constant: str) -> Any:
+def _refuse(constant: str) -> object:
     """Reject NaN and Infinity, which Python reads and JSON does not have."""
     raise ValueError(constant)

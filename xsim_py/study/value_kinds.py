@@ -45,7 +45,7 @@ def _condition(value: object) -> Condition:
 def look(key: str, words: str, **schema: object) -> Scalar:
     """Return the kind of a setting of figures, as in ``--view``."""
 
-    def parse(value: object) -> Any:
+    def parse(value: object) -> object:
         try:
             return getattr(PictureView.of([f"{key}={value}"]).look, key)
         except ConfigError as error:

@@ -156,7 +156,7 @@ class Body(FoundInRanks):
             getattr(result, "close", lambda: None)()
             pytest.fail("async functions are not tests that run on ranks", pytrace=False)
 
-    def _copied(self, name: str, value: object) -> Any:
+    def _copied(self, name: str, value: object) -> object:
         """Copy a fixture that is requested late for the running rank."""
         copies = Copies({("value", name): value}, self._is_private)
         self._outside.uncopied.update(copies.uncopied)

@@ -53,11 +53,11 @@ def _new(kind: Any, *arguments: Any) -> Any:
     return kind.__new__(kind, *arguments)
 
 
-def _new_lock() -> Any:
+def _new_lock() -> object:
     return threading.Lock()  # the rank's own, rather than a real one
 
 
-def _new_rlock() -> Any:
+def _new_rlock() -> object:
     return threading.RLock()
 
 
@@ -125,7 +125,7 @@ class _RankPickler(pickle.Pickler):
             return _new, *made[1:]
         return made
 
-    def by_deepcopy(self, obj: object) -> Any:
+    def by_deepcopy(self, obj: object) -> object:
         """Return the reconstruction of an object that cannot be taken apart."""
         try:
             deepcopy(obj)
@@ -148,7 +148,7 @@ class _RankUnpickler(pickle.Unpickler):
         super().__init__(io.BytesIO(text))
         self._references = references
 
-    def persistent_load(self, number: int) -> Any:
+    def persistent_load(self, number: int) -> object:
         """Return the object kept under that number, for `pickle.Unpickler`."""
         return self._references[number]
 
@@ -172,7 +172,7 @@ class Copies:
             while (failed := self._pickle(values, is_private, set(map(id, shared)), deepcopied)) is not None:
                 deepcopied.add(failed)
 
-    def _pickle(self, values: Mapping[Any, Any], is_private: Any, shared: set[int], deepcopied: set[Any]) -> Any:
+    def _pickle(self, values: Mapping[Any, Any], is_private: Any, shared: set[int], deepcopied: set[Any]) -> object:
         """Take the values apart; return the name of one that cannot be taken apart or reconstructed."""
         file = io.BytesIO()
         pickler = _RankPickler(file, is_private, shared)
@@ -187,7 +187,7 @@ class Copies:
         self._text, self._references = file.getvalue(), pickler.references
         return self._check(deepcopied)
 
-    def _check(self, deepcopied: set[Any]) -> Any:
+    def _check(self, deepcopied: set[Any]) -> object:
         """Make the copies once, as a check."""
         unpickler = _RankUnpickler(self._text, self._references)
         for name in self._names:

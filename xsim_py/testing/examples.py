@@ -47,7 +47,7 @@ class Examples:
         self._failed: defaultdict[int, set[int]] = defaultdict(set)
         self._passed: set[int] = set()
 
-    def compared(self, test: Any, drawn: Collection[str]) -> Any:
+    def compared(self, test: Any, drawn: Collection[str]) -> object:
         """Return the body of a test, with failures compared between ranks."""
         from hypothesis.core import failure_exceptions_to_catch
         from hypothesis.errors import UnsatisfiedAssumption
@@ -55,7 +55,7 @@ class Examples:
         numbers, rank = count(), current.rank()
 
         @wraps(test)
-        def example(*args: Any, **named: Any) -> Any:
+        def example(*args: Any, **named: Any) -> object:
             number = next(numbers)
             try:
                 result = test(*args, **named)

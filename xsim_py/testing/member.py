@@ -37,7 +37,7 @@ class _Terminal:
     """A terminal without output, for the session of a rank."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._shown: Any = config.pluginmanager.getplugin("terminalreporter")
+        self._shown: object = config.pluginmanager.getplugin("terminalreporter")
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("pytest_"):
@@ -127,7 +127,7 @@ class Member:
         return True
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
+    def pytest_runtest_protocol(self, item: pytest.Item) -> object:
         """Report the beginning and the end of a test, and wait for the others after a failure."""
         self._failed = False
         isolate_example()

@@ -103,7 +103,7 @@ class Snapshot:
         return found
 
 
-def _inner(module: ModuleType, inner: str) -> Any:
+def _inner(module: ModuleType, inner: str) -> object:
     found: Any = module
     for name in inner.split(".") if inner else ():
         found = getattr(found, name, None)

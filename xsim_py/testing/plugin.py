@@ -277,7 +277,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown(item: pytest.Item) -> Any:
+def pytest_runtest_teardown(item: pytest.Item) -> object:
     """Raise exceptions from the teardown of fixtures in ranks."""
     yield
     if item.stash.get(_ON_RANKS, False):

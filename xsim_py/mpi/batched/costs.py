@@ -85,7 +85,7 @@ class MessageCosts:
             self._links[shape] = found
         return found
 
-    def _back(self, far: Any, stage: Stage) -> Any:
+    def _back(self, far: Any, stage: Stage) -> object:
         """Return the latencies of the replies to the messages of a stage."""
         link, ranks = self._fabric.link, self._ranks
         if np.ndim(far) == 0:

@@ -106,7 +106,7 @@ class _InTurn(CollectiveSchedule[Memory]):
         return self._second.memory(contributions, fold)
 
     @cached_property
-    def _sizes(self) -> Any:
+    def _sizes(self) -> object:
         return self._first.memory(self._heads, None)
 
     def checks(self, memory: Memory, turn: int) -> int | NDArray[np.uint32]:

@@ -180,7 +180,7 @@ def _token(signature: tuple[Any, ...]) -> bytes:
     return blake2b(repr((_names(algorithm), shape, check)).encode(), digest_size=16).digest()
 
 
-def _names(algorithm: Any) -> Any:
+def _names(algorithm: Any) -> object:
     if isinstance(algorithm, partial):
         return _names(algorithm.func), sorted((name, _names(part)) for name, part in algorithm.keywords.items())
     return (algorithm.__module__, algorithm.__qualname__) if callable(algorithm) else repr(algorithm)

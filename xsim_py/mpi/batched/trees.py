@@ -143,12 +143,12 @@ class Folds(Listed[NDArray[np.uint8]]):
 
     def memory(self, contributions: Sequence[bytes], fold: object) -> NDArray[np.uint8]:
         """Return all items, one per row."""
-        assert isinstance(fold, ArrayFold)
         contribution = np.frombuffer(b"".join(contributions), np.uint8)
         things = np.empty((2 * self.size - 1, self._size_bytes), np.uint8)
         known = self.size
         things[:known] = contribution.reshape(known, -1)
         for left, right in self._steps:
+            assert isinstance(fold, ArrayFold)
             things[known : known + len(left)] = fold_rows(fold, things[left], things[right])
             known += len(left)
         return things

@@ -331,7 +331,7 @@ class PaperNode(OperationNode):
         payload = self._fold({root: piece.payload for root, piece in self._pieces.items()})
         self.result = TreeResult(payload, missing)
 
-    def _fold(self, parts: dict[int, Any]) -> Any:
+    def _fold(self, parts: dict[int, Any]) -> object:
         if self.operation == BCAST:
             return None
         if len(parts) == 1:

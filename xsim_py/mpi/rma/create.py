@@ -138,7 +138,7 @@ def _segment_of(service: Rma, window: Window) -> _Segment:
     return made
 
 
-def _file_in_memory() -> Any:
+def _file_in_memory() -> object:
     from tempfile import TemporaryFile  # few runs need it
 
     return TemporaryFile(dir=_MEMORY if os.path.isdir(_MEMORY) else None)

@@ -90,7 +90,7 @@ def place_of(message: Any) -> Place | None:
     return note if type(note) is tuple else None
 
 
-def portable(message: Any) -> Any:
+def portable(message: Any) -> object:
     """Return the note of a message in a form for other processes: one tuple per source line."""
     note = message.note
     if type(note) is CodeType:

@@ -36,7 +36,7 @@ class SharedFlows(SharedLinks):
             self._queue(message)
         self._account.enter(time_ps, key, ends, self._routes(origin, to), message)
 
-    def _route(self, origin: int, to: int) -> Any:
+    def _route(self, origin: int, to: int) -> object:
         machine = self._machine
         within = machine.node_of[origin] == machine.node_of[to]
         return self._account.flow_route(machine.shared_route(origin, to)[::-1], within=within)

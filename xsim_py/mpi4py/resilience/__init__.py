@@ -63,7 +63,7 @@ def _replace(act: Callable[..., Any], call: BoundCall, go: Callable[..., Any]) -
     return act(go, *call.arguments)
 
 
-def _reject(method: Callee, go: Callable[..., Any], handle: object, *args: object) -> Any:
+def _reject(method: Callee, go: Callable[..., Any], handle: object, *args: object) -> object:
     """Raise an error, unless the call concerns only this process."""
     if not isinstance(handle, type) and method.title not in _REACHING and _is_alone(handle):
         return go(handle, *args)

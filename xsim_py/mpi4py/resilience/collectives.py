@@ -44,7 +44,7 @@ def replacement(method: Callee) -> Callable[..., Any] | None:
     return partial(_reject, f"{row.owner}.{method.name}")
 
 
-def _reject(name: str, go: Callable[..., Any], self: object, *args: object) -> Any:
+def _reject(name: str, go: Callable[..., Any], self: object, *args: object) -> object:
     """Raise an error, unless the call concerns only this process."""
     return go(self, *args) if _comm_of(self, name).context.size == 1 else not_covered(name)
 
@@ -71,7 +71,7 @@ def _run_once(comm: Communicator, plan: Callable[..., Plan], name: str, *args: o
     return result
 
 
-def _run(operation: str, plan: Callable[..., Plan], name: str, go: object, self: object, *args: object) -> Any:
+def _run(operation: str, plan: Callable[..., Plan], name: str, go: object, self: object, *args: object) -> object:
     """Make a blocking collective call that tolerates failures of members."""
     comm = _comm_of(self, name)
     alias = alias_of(comm)
@@ -96,7 +96,7 @@ def _duplicate_below(alias: Alias, name: str) -> None:
     alias.report_name.apply_to(alias.inner)
 
 
-def _flat(alias: Alias, plan: Callable[..., Plan], name: str, operation: str, args: tuple[Any, ...]) -> Any:
+def _flat(alias: Alias, plan: Callable[..., Plan], name: str, operation: str, args: tuple[Any, ...]) -> object:
     option = ROOTED.get(operation)
     alias.report_name.root = None if option is None else args[-1]
     plan = partial(_inner_plan, alias, operation, plan)

@@ -31,7 +31,7 @@ def _check_intra(comm: Communicator, name: str) -> Communicator:
     return comm
 
 
-def _dup(go: object, self: Any, info: Info | None = None) -> Any:
+def _dup(go: object, self: Any, info: Info | None = None) -> object:
     """Make another alias of the same members, including failed ones."""
     comm = _check_intra(self._comm(), "Comm.Dup")
     created = alias_of(comm).run_collective(manage.duplicate)
@@ -40,7 +40,7 @@ def _dup(go: object, self: Any, info: Info | None = None) -> Any:
     return self._duplicate(adopt(Communicator(context, comm.box, me=comm.me), created), info)
 
 
-def _split(go: Callable[..., Any], self: Any, color: int, key: int) -> Any:
+def _split(go: Callable[..., Any], self: Any, color: int, key: int) -> object:
     """Split the survivors."""
     comm = _check_intra(self._comm(), "Comm.Split")
     color = integer(color)
@@ -49,12 +49,12 @@ def _split(go: Callable[..., Any], self: Any, color: int, key: int) -> Any:
     return _of_survivors(go, self, comm, color, key)
 
 
-def _split_type(go: Callable[..., Any], self: Any, *args: Any) -> Any:
+def _split_type(go: Callable[..., Any], self: Any, *args: Any) -> object:
     """Split the survivors by the resources that they share."""
     return _of_survivors(go, self, _check_intra(self._comm(), "Comm.Split_type"), *args)
 
 
-def _of_survivors(go: Callable[..., Any], self: Any, comm: Communicator, *args: Any) -> Any:
+def _of_survivors(go: Callable[..., Any], self: Any, comm: Communicator, *args: Any) -> object:
     """Make the communicator that the method makes from the inner one."""
 
     def act(inner: Communicator) -> Communicator | None:
@@ -64,7 +64,7 @@ def _of_survivors(go: Callable[..., Any], self: Any, comm: Communicator, *args: 
     return self._new(alias_of(comm).run_collective(act), self._plain_class())
 
 
-def _create(go: object, self: Any, group: Group) -> Any:
+def _create(go: object, self: Any, group: Group) -> object:
     """Make a communicator of the survivors of a group."""
     comm = _check_intra(self._comm(), "Comm.Create")
     members = member_ranks(self, group)

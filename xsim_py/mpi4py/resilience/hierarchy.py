@@ -154,7 +154,7 @@ def run(alias: Alias, size: int, plan: Callable[..., Any], name: str, operation:
 
     levels.report_name.root = args[-1] if operation in ROOTED else None
 
-    def act() -> Any:
+    def act() -> object:
         if operation in ROOTED and args[-1] in levels.dead:
             return NO_ROOT
         before = [(comm, comm.collectives) for comm in (levels.local, levels.masters) if comm is not None]
@@ -278,7 +278,7 @@ def _bcast(levels: Hierarchy, plan: object, name: str, buf: object, root: int) -
         target.unpack(received)
 
 
-def _bcast_object(levels: Hierarchy, plan: Callable[..., Any], name: str, obj: object, root: int) -> Any:
+def _bcast_object(levels: Hierarchy, plan: Callable[..., Any], name: str, obj: object, root: int) -> object:
     data = dump(obj) if levels.outer.me == root else None
     return load(_from_root(levels, root, partial(_bcast_pickle, name), data))
 
@@ -315,7 +315,9 @@ def _reduce(levels: Hierarchy, plan: object, name: str, sendbuf: object, recvbuf
         vector.unpack(found)
 
 
-def _reduce_object(levels: Hierarchy, plan: Callable[..., Any], name: str, obj: object, op: object, root: int) -> Any:
+def _reduce_object(
+    levels: Hierarchy, plan: Callable[..., Any], name: str, obj: object, op: object, root: int
+) -> object:
     check_root(levels.outer, root)
     local, masters = levels.local, levels.masters
     me, root_master = levels.outer.me, levels.master_of(root)
@@ -340,7 +342,7 @@ def _allreduce(levels: Hierarchy, plan: object, name: str, sendbuf: object, recv
     vector.unpack(_bcast_on(local, name, found if local.me == own else None, own, len(data), op_name))
 
 
-def _allreduce_object(levels: Hierarchy, plan: Callable[..., Any], name: str, obj: Any, op: Any) -> Any:
+def _allreduce_object(levels: Hierarchy, plan: Callable[..., Any], name: str, obj: Any, op: Any) -> object:
     local = levels.local
     own = levels.place_in(local, levels.master_of(levels.outer.me))
     found = objects.reduce(local, name, obj, op, own)[1]()

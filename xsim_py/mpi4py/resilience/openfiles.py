@@ -62,7 +62,7 @@ def _aliased_files() -> dict[OpenFile, AliasedFile]:
     return found
 
 
-def _open(go: Callable[..., Any], cls: type[File], comm: Any, *args: Any) -> Any:
+def _open(go: Callable[..., Any], cls: type[File], comm: Any, *args: Any) -> object:
     return cls._opened(_open_file, comm, *args) if isinstance(comm, Intracomm) else go(cls, comm, *args)
 
 

@@ -100,7 +100,7 @@ def _aliased_windows() -> dict[Window, AliasedWindow]:
     return found
 
 
-def _create(go: Callable[..., Any], cls: type[Win], *args: object) -> Any:
+def _create(go: Callable[..., Any], cls: type[Win], *args: object) -> object:
     """Create a window over the survivors."""
     if not isinstance(args[-1], Intracomm):
         return go(cls, *args)  # which rejects it

@@ -345,7 +345,7 @@ def _os_lockf(fd: int, command: int, length: int, /) -> None:
         raise _error(errno.EAGAIN)
 
 
-def _fcntl(real: Any, fd: Any, cmd: int, arg: Any = 0, /) -> Any:
+def _fcntl(real: Any, fd: Any, cmd: int, arg: Any = 0, /) -> object:
     if current.here() is None or cmd not in _COMMANDS or not isinstance(arg, bytes | bytearray | memoryview):
         return real(fd, cmd, arg)
     record = bytes(arg).ljust(_RECORD.size, b"\0")

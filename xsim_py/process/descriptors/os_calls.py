@@ -158,7 +158,7 @@ def _dup2(fd: int, fd2: int, inheritable: bool = True) -> int:
     return fd2
 
 
-def _fcntl(fd: Any, cmd: int, arg: object = 0, /) -> Any:
+def _fcntl(fd: Any, cmd: int, arg: object = 0, /) -> object:
     done = _before["fcntl"](fd, cmd, arg)
     if cmd in _COPYING:
         _copied(fd if isinstance(fd, int) else fd.fileno(), done)

@@ -44,7 +44,7 @@ def _is_real(fiber: Fiber, number: int) -> bool:
     return child_processes.has_real_threads(fiber.rank) or not stat.S_ISSOCK(os.fstat(number).st_mode)
 
 
-def _select(reading: Any, writing: Any, special: Any, timeout: float | None = None, /) -> Any:
+def _select(reading: Any, writing: Any, special: Any, timeout: float | None = None, /) -> object:
     """Wait in virtual time as `select.select` does."""
     fiber = current.here()
     if fiber is None or (timeout is not None and timeout <= 0):
@@ -76,7 +76,7 @@ class _Poll:
         self._poll.unregister(fd)
         self._numbers.discard(_number(fd))
 
-    def poll(self, timeout: float | None = None, maxevents: int = -1) -> Any:
+    def poll(self, timeout: float | None = None, maxevents: int = -1) -> object:
         """Wait in virtual time for one of the files, as `select.poll.poll` does."""
         more = () if self._per_second > 1 else (maxevents,)
         fiber = current.here()
@@ -104,12 +104,12 @@ def _number(file: Any) -> int:
     return file if isinstance(file, int) else int(file.fileno())
 
 
-def _make_poll() -> Any:
+def _make_poll() -> object:
     poll = _real_poll()
     return poll if current.here() is None else _Poll(poll, 1000)
 
 
-def _make_epoll(*args: object, **kwargs: object) -> Any:
+def _make_epoll(*args: object, **kwargs: object) -> object:
     poll = _real_epoll(*args, **kwargs)  # type: ignore[misc]
     return poll if current.here() is None else _Poll(poll, 1)
 

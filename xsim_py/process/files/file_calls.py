@@ -132,7 +132,7 @@ def open_(
     newline: str | None = None,
     closefd: bool = True,
     opener: Any = None,
-) -> Any:
+) -> object:
     """Open a file as `open` does, on the storage if its path is there."""
     raw = of_descriptor(file)
     place = None if raw is not None else _place(file)
@@ -228,22 +228,22 @@ _virtual["fsync"], _virtual["fdatasync"] = _sync("fsync"), _sync("fdatasync")
 
 
 @_path_function
-def _stat(place: str, path: object, *, follow_symlinks: bool = True) -> Any:
+def _stat(place: str, path: object, *, follow_symlinks: bool = True) -> object:
     return _ask(path, "stat", place, follow_symlinks)
 
 
 @_path_function
-def _lstat(place: str, path: object) -> Any:
+def _lstat(place: str, path: object) -> object:
     return _ask(path, "stat", place, False)
 
 
 @_path_function
-def _access(place: str, path: object, mode: int, **_: object) -> Any:
+def _access(place: str, path: object, mode: int, **_: object) -> object:
     return _ask(path, "access", place, mode)
 
 
 @_path_function
-def _readlink(place: str, path: object) -> Any:
+def _readlink(place: str, path: object) -> object:
     return _like(path)(_ask(path, "readlink", place))
 
 
@@ -343,7 +343,7 @@ def _scandir(path: Any = None) -> Any:
 _virtual["scandir"] = _scandir
 
 
-def _realpath(filename: object, *, strict: bool = False) -> Any:
+def _realpath(filename: object, *, strict: bool = False) -> object:
     place = _place(filename)
     if place is None:
         return _real["realpath"](filename, strict=strict)
@@ -476,7 +476,7 @@ def _unlinking(method: Function) -> Function:
     return lambda self: method(self, unlink=os.unlink)
 
 
-def _as_class_attribute(real: Function) -> Any:
+def _as_class_attribute(real: Function) -> object:
     """Return the replacement of a function that is a class attribute but not a method."""
     return staticmethod(_taken.get(id(real), real))
 

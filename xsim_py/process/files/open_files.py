@@ -292,7 +292,7 @@ def open_file(
     encoding: str | None,
     errors: str | None,
     newline: str | None,
-) -> Any:
+) -> object:
     """Build the same objects on a raw file as `open` would; the arguments are those of `open`."""
     try:
         stack = _stacked(raw, mode, buffering, encoding, errors, newline)

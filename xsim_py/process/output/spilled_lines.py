@@ -158,7 +158,7 @@ def _leaves(thing: object) -> int:
     return id(thing)
 
 
-def _arrived(number: int) -> Any:
+def _arrived(number: int) -> object:
     return _on_the_way.pop(number)
 
 

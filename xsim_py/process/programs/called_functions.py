@@ -39,7 +39,7 @@ class FoundInRanks:
         """Save objects of which ranks get copies; afterwards private modules are those of ranks."""
         raise NotImplementedError
 
-    def __call__(self) -> Any:
+    def __call__(self) -> object:
         """Run the program in a rank."""
         raise NotImplementedError
 
@@ -73,7 +73,7 @@ class _Finder(pickle.Unpickler):
         super().__init__(io.BytesIO(copy.text))
         self._kept = copy.kept
 
-    def persistent_load(self, number: int) -> Any:
+    def persistent_load(self, number: int) -> object:
         """Return the kept object with that number, for `pickle.Unpickler`."""
         return self._kept[number]
 
@@ -141,7 +141,7 @@ def _through(function: Callable[[Any], Any], parts: Iterable[Any], leaves: str) 
         ]
 
 
-def _through_pickle(function: Callable[[Any], Any], rank: int, value: object, leaves: str) -> Any:
+def _through_pickle(function: Callable[[Any], Any], rank: int, value: object, leaves: str) -> object:
     try:
         return function(value)
     except Exception as error:  # from a class of the program

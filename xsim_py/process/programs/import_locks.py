@@ -109,7 +109,7 @@ def _depends(fiber: Fiber, on: Fiber) -> bool:
     return fiber is on
 
 
-def _find_and_load(real: Callable[..., Any], name: str, import_: object) -> Any:
+def _find_and_load(real: Callable[..., Any], name: str, import_: object) -> object:
     if name.startswith("mpi4py") and (module := sys_modules.show_mpi(name)) is not None:
         return module
     while _now and any(_wait(package, within=True) for package in _packages(name)):

@@ -386,7 +386,7 @@ class _Follower:
             _made[key] = code
 
 
-def _version(file: str) -> Any:
+def _version(file: str) -> object:
     """Return a key that changes with a file: its name, time and size."""
     with current.outside():
         try:

@@ -112,7 +112,7 @@ class _Registering:
     def decorated(self, make: Callable[[], Any]) -> Callable[[Any], Any]:
         """Return a decorator that leaves a function or class unchanged if its registration is refused."""
 
-        def decorate(value: object) -> Any:
+        def decorate(value: object) -> object:
             with self:
                 return make()(value)
             return value

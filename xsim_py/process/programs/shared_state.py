@@ -201,7 +201,7 @@ class _Write:
         return self._clash or len(self.values) < ranks or not all(_same(first, value) for value in values)
 
 
-def _comparable(value: object) -> Any:
+def _comparable(value: object) -> object:
     """Return a stand-in for comparing the values of several ranks, which may all have created equal ones."""
     if value is None or isinstance(value, _PLAIN):
         return value

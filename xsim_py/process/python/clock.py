@@ -139,7 +139,7 @@ def _nanoseconds(real: Callable[..., int], epoch_s: int) -> Callable[..., int]:
     return clock
 
 
-def _of_any_clock(real: Callable[[int], Any], unit: str) -> Any:
+def _of_any_clock(real: Callable[[int], Any], unit: str) -> object:
     """Return a ``clock_gettime``, which reads the time of day or another clock."""
     seconds, others = getattr(time, f"time{unit}"), getattr(time, f"monotonic{unit}")
 

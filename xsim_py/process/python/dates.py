@@ -105,7 +105,7 @@ def _put(*, real: bool) -> None:
         setattr(datetime, stand_in.__name__, _real_of(stand_in) if real else stand_in)
 
 
-def _with_real(begin: Callable[..., Any], *args: object) -> Any:
+def _with_real(begin: Callable[..., Any], *args: object) -> object:
     _compiled.append(begin)
     _put(real=True)
     try:

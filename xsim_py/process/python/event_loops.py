@@ -47,7 +47,7 @@ def _select(real: Callable[..., Any], selector: Any, timeout: float | None) -> A
 
 
 def _selecting(real: Callable[..., Any]) -> Callable[..., Any]:
-    def select(self: Any, timeout: float | None = None) -> Any:
+    def select(self: Any, timeout: float | None = None) -> object:
         fiber = current.here()
         if fiber is None:
             return real(self, timeout)

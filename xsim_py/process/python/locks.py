@@ -31,7 +31,7 @@ _real_lock, _real_rlock = _thread.allocate_lock, threading._CRLock  # type: igno
 _MOST_S: float = threading.TIMEOUT_MAX
 
 
-def _real(lock: object) -> Any:
+def _real(lock: object) -> object:
     """Register and return a real lock, created for code that serves child processes."""
     REAL_LOCKS.add(lock)
     return lock
@@ -60,7 +60,7 @@ class _AnyLock:
         fiber = current.here()
         self._rank = None if fiber is None else fiber.rank
         self._held = _LockState()
-        self._real: Any = None
+        self._real: object = None
 
     def _in(self, rank: Rank) -> _LockState:
         """Return this lock's state in `rank`."""

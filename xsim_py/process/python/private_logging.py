@@ -88,7 +88,7 @@ class _PrivateSetting:
         get = getattr(type(self.usual), "__get__", None)
         return self.usual if get is None else get(self.usual, logger, type(logger))
 
-    def _first(self, logger: object) -> Any:
+    def _first(self, logger: object) -> object:
         """Return the value for a rank that has not set it."""
         if isinstance(logger, logging.RootLogger) and self.name in _OF_LOGGERS:
             return None if self.name == "parent" else _NEW_ROOT.get(self.name, [])

@@ -63,7 +63,7 @@ class PrivateSys(ModuleType):
         super().__delattr__(name)
 
 
-def _list_of_rank(name: str) -> Any:
+def _list_of_rank(name: str) -> object:
     """Return the list of the installed rank, or else the shared one; also for the rank's threads."""
     rank = current.installed
     if rank is None or rank.main is None:

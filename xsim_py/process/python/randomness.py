@@ -98,7 +98,7 @@ def _seeding(real: Callable[..., None]) -> Callable[..., None]:
     return seed
 
 
-def _generator(size: int, kind: Callable[[int], Any]) -> Any:
+def _generator(size: int, kind: Callable[[int], Any]) -> object:
     """Return a rank's own generator of a kind, seeded with `size` bytes."""
     return kind(int.from_bytes(_source(current.rank()).randbytes(size), "little"))
 
@@ -124,7 +124,7 @@ def _dispatch(real: Any, name: str, key: str, size: int, kind: Callable[[int], A
     return function
 
 
-def _names() -> Any:
+def _names() -> object:
     """Return a rank's own names for temporary files; a shared generator would carry over to other ranks and runs."""
     make: Any = tempfile._RandomNameSequence  # type: ignore[attr-defined]
     return make() if is_for_all() else current.rank().private("temporary names", make)

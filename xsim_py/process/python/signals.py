@@ -23,7 +23,7 @@ _IGNORED = (signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH)
 _FATAL = (signal.SIGKILL, signal.SIGSTOP)
 
 
-def _default(number: int) -> Any:
+def _default(number: int) -> object:
     return signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
 
 
@@ -40,7 +40,7 @@ def _set_handler(number: int, handler: object) -> Any:
     return before
 
 
-def _get_handler(number: int) -> Any:
+def _get_handler(number: int) -> object:
     return _handlers(current.rank()).get(signal.Signals(number), _default(number))
 
 

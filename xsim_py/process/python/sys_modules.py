@@ -177,7 +177,7 @@ def _changing(name: str) -> Rank | None:
 _table = _Modules()
 
 
-def modules(reader: FrameType) -> Any:
+def modules(reader: FrameType) -> object:
     """Return ``sys.modules`` for the function that reads it."""
     # Python's import uses the real table, with the running rank's modules: C code writes to it as well.
     return _real if current.fiber is None or _is_machinery(reader) else _table

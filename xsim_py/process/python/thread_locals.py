@@ -22,10 +22,10 @@ class _Key:
 
     __slots__ = ("__weakref__", "args", "kwargs", "outside")
 
-    def __init__(self, args: Any, kwargs: Any) -> None:
+    def __init__(self, args: tuple[Any, ...], kwargs: Any) -> None:
         self.args = args
         self.kwargs = kwargs
-        self.outside: Any = None
+        self.outside: object = None
 
 
 Tables = WeakKeyDictionary[_Key, dict[str, Any]]
@@ -86,7 +86,7 @@ class Local:
             _tables()[key] = {}
         return made
 
-    def __getattribute__(self, name: str) -> Any:
+    def __getattribute__(self, name: str) -> object:
         attributes = _attributes(self)
         if name == "__dict__":
             return attributes

@@ -376,7 +376,7 @@ class _Threading(ModuleType):
     """The class of `threading` during a run: each rank sets its own ``excepthook``."""
 
     @property
-    def excepthook(self) -> Any:
+    def excepthook(self) -> object:
         """The rank's ``threading.excepthook``."""
         fiber = current.here()
         if fiber is None:

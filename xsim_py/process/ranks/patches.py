@@ -66,7 +66,7 @@ processes.
 """
 
 
-def _found(place: str) -> Any:
+def _found(place: str) -> object:
     """Return the object with a dotted name; None if missing, or in a package of `_IF_IMPORTED` that is not imported."""
     top = place.partition(".")[0]
     if top not in _modules and top not in _IF_IMPORTED:

@@ -67,7 +67,7 @@ class Rank(_HotSlots):
         self.ended_ps: int | None = None  # the time at which it failed or its program returned
         self.main: ModuleType | None = None  # its private ``__main__``
         self.bare = False  # whether it has `main` but neither `modules` nor `private_state`
-        self.argv: Any = None  # a list, or `private_sys.UncopiedList`
+        self.argv: object = None  # a list, or `private_sys.UncopiedList`
         self.path: Any = None
         self.modules: OwnModules | None = None  # its private copies of the program's other modules
         self.mpi: Any = None  # the state that the layer `mpi` keeps for this rank, created on its first MPI call

@@ -213,7 +213,7 @@ def plan_recovery(experiment: Experiment) -> dict[Case, tuple[Victim, ...]]:
     return {case: planned[case] for case in keys}
 
 
-def _as_option(problem: Any) -> Any:
+def _as_option(problem: Any) -> object:
     """Convert a problem of an entry that an option of the experiment sets to one of that option."""
     ours = isinstance(problem, Problem) and problem.path == problem.place.entry == "mpi.detector.timeout"
     return OptionProblem("timeout", problem.message) if ours else problem
