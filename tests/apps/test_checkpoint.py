@@ -89,7 +89,7 @@ def test_the_program_s_loop_takes_the_mean_time_of_the_theory():
 
 
 def test_a_job_restarted_by_the_simulator_takes_the_mean_time_of_the_theory(tmp_path: Path):
-    runs = 150 if CAMPAIGN else 30
+    runs = 150 if CAMPAIGN else 12
     times = []
     for seed in range(runs):
         told = {"seed": seed, "fail": [f"exponential:rank,mtbf={MTBF_S}s"], "restart": "on-abort"}

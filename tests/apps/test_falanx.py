@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.apps.helpers import simulated, spoilt
+from tests.campaign import dealt
 
 APP = "falanx.py"
 LAST = "falanx: 6 fragments, 21 tasks, energy -15608320\nright: True\n"
@@ -31,15 +32,17 @@ def serial(fragments: int, points: int) -> int:
     return pairs - (fragments - 2) * sum(one)
 
 
-@pytest.mark.parametrize("shards", [1, 2, 3, 7])
 @pytest.mark.parametrize(
-    ("failures", "expected"),
-    [
-        ([], (0, 0, 0)),
-        (["rank=5@300us"], (1, 0, 0)),
-        (["rank=5 before its 3rd bcast", "rank=6@700us"], (2, 0, 1)),
-        (["rank=2@700us"], (0, 6, 0)),
-    ],
+    ("failures", "expected", "shards"),
+    dealt(
+        [
+            ([], (0, 0, 0)),
+            (["rank=5@300us"], (1, 0, 0)),
+            (["rank=5 before its 3rd bcast", "rank=6@700us"], (2, 0, 1)),
+            (["rank=2@700us"], (0, 6, 0)),
+        ],
+        [1, 2, 3, 7],
+    ),
 )
 def test_workers_and_storage_ranks_may_die(failures: list[str], expected: tuple[int, ...], shards: int):
     run = simulated(APP, ranks=8, fail=failures, ft=True, shards=shards)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.apps.helpers import APPS, simulated
+from tests.campaign import SHARDS, dealt
 from xsim_py import simulate
 
 PREAMBLE = f"""
@@ -55,8 +56,7 @@ print(*block.outcome, block.outcome.codes, block.origins())
 """
 
 
-@pytest.mark.parametrize("who", [[0], [3], [5], [1, 4], [33]])
-@pytest.mark.parametrize("code", [3, 17, 26])
+@pytest.mark.parametrize(("who", "code"), dealt([[[0]], [[3]], [[5]], [[1, 4]], [[33]]], [3, 17, 26]))
 def test_an_error_of_one_is_known_to_all(who: list[int], code: int):
     ranks = 6 if max(who) < 6 else 40
     said = f"{1 << code} () True () [{code}] {{{code}: {who}}}"
@@ -241,6 +241,7 @@ def last(run) -> str:
     return run.out.splitlines()[-1]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("ranks", "recovery"),
     [(8, "backward"), (9, "forward"), (10, "forward"), (11, "backward"), (12, "backward"), (13, "forward")],
@@ -263,7 +264,7 @@ SCENARIOS = [
 @pytest.mark.parametrize("recovery", ["backward", "forward"])
 @pytest.mark.parametrize(("fail", "options"), SCENARIOS)
 def test_what_goes_wrong_changes_nothing_whatever_the_shards(recovery: str, fail: list[str], options: tuple):
-    words, shards = ("--recovery", recovery, *SMALL, *options), (1, 2, 3, 7) if options else (1, 3)
+    words, shards = ("--recovery", recovery, *SMALL, *options), SHARDS if options else (1, 3)
     runs = [simulated("fampi.py", *words, ranks=6, fail=fail, ft=True, shards=n) for n in shards]
     assert all(run == runs[0] for run in runs)
     assert [line for line in runs[0].out.splitlines() if line[0] != "#"][-2:] == [

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.apps.helpers import APPS, Run, simulated
+from tests.campaign import SHARDS
 
 SMALL = ("--rows", 2, "--columns", 4, "--tolerance", 1e-10, "--every", 4)
 RESULTS = {"cg": "solution of 48 unknowns", "power": "eigenvalue 12.50731", "lanczos": "eigenvalue 12.50731"}
@@ -117,6 +118,7 @@ def test_after_a_loss_it_takes_about_as_many_iterations_as_starting_again_or_les
 # --------------------------------------------------------------------------------------------------------- the program
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("ranks", "options"),
     [
@@ -140,7 +142,7 @@ def test_who_dies_changes_no_result(recovery: str, solver: str):
     words = ("--recovery", recovery, "--solver", solver, *SMALL)
     without = simulated("ft_cg.py", *words, ranks=6, ft=True)
     fail = ["rank=2@500us", "rank=0 before its 3rd Shrink", "rank=4@800us"]
-    shards = (1, 2, 3, 7) if (solver, recovery) == ("cg", "li") else (1, 3) if solver == "cg" else (1,)
+    shards = SHARDS if (solver, recovery) == ("cg", "li") else (1, 3) if solver == "cg" else (1,)
     runs = [simulated("ft_cg.py", *words, ranks=6, fail=fail, ft=True, shards=n) for n in shards]
     assert all(run == runs[0] for run in runs)
     assert results(runs[0]) == results(without)
@@ -166,6 +168,7 @@ def test_only_rollback_loses_data_with_their_copy(recovery: str):
     assert run.err == ""
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("text", "spoilt", "options"),
     [

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.apps.helpers import Run, simulated, spoilt, within
+from tests.campaign import SHARDS, dealt
 
 SAMPLES = (4096, 512, 256, 128, 64, 32)
 MEANS = (1.05, 1.050625, 1.0509453, 1.0511075, 1.0511891, 1.0512301)
@@ -143,8 +144,7 @@ def test_both_of_level_2_are_among_the_dead_with_this_chance(killed: int, chance
 # ------------------------------------------------------------------------------------------------------------ failures
 
 
-@pytest.mark.parametrize("ranks", range(8, 14))
-@pytest.mark.parametrize("save", ["late", "intermediate"])
+@pytest.mark.parametrize(("ranks", "save"), dealt([[ranks] for ranks in range(8, 14)], ["late", "intermediate"]))
 def test_without_failures_nothing_is_missing_on_any_number_of_ranks(ranks: int, save: str):
     run = simulated("ft_mlmc.py", "--save", save, ranks=ranks)
     assert right(run)
@@ -168,7 +168,7 @@ def test_without_failures_nothing_is_missing_on_any_number_of_ranks(ranks: int, 
 def test_a_failure_takes_along_what_has_not_been_saved(save: str, failures: list[str], left: list[int]):
     """A finest sample takes two processes four seconds, and eight of level 2 take one an eighth of a second."""
     words = ("--work", 8, "--save", save)
-    shards = (1, 2, 3, 7) if len(failures) == 2 and save == "intermediate" else (1,)
+    shards = SHARDS if len(failures) == 2 and save == "intermediate" else (1,)
     runs = [simulated("ft_mlmc.py", *words, ranks=12, fail=failures, ft=True, shards=n) for n in shards]
     assert [right(run) for run in runs] == [True] * len(shards)
     assert all(run == runs[0] for run in runs)

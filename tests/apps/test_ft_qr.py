@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.apps.helpers import Run, simulated, spoilt, within
+from tests.campaign import CAMPAIGN, SHARDS, dealt
 
 PROGRAM = "ft_qr.py"
 SMALL = ("--block", 2, "--groups", 1)
@@ -26,8 +27,7 @@ def residuals(run: Run) -> dict[str, float]:
     return {name: float(value) for name, value in re.findall(r"(\w+) (\d\.\de[-+]\d\d)", run.out)}
 
 
-@pytest.mark.sampled
-@pytest.mark.parametrize("ranks", [4])
+@pytest.mark.parametrize("ranks", [4] if CAMPAIGN else [3])
 def test_any_rank_may_die_at_any_panel(ranks: int):
     """A block that is given back differs by round-off from what the reflections make of the matrix."""
     for panel in range(ranks):
@@ -72,8 +72,8 @@ def test_one_after_another_may_die_and_two_at_a_time_take_blocks_along():
 
 
 def test_shards_make_no_difference():
-    runs = [factorised(5, *SMALL, fail=["rank=2@700us"], shards=shards) for shards in (1, 2, 3, 7)]
-    assert [run.out for run in runs] == [runs[0].out] * 4
+    runs = [factorised(5, *SMALL, fail=["rank=2@700us"], shards=shards) for shards in SHARDS]
+    assert [run.out for run in runs] == [runs[0].out] * len(SHARDS)
     assert len(runs[0].causes) == 1
 
 
@@ -100,17 +100,19 @@ def flip(rank: int, at: str, array: str, row: int, column: int, bit: int) -> str
     return f"flip:array,rank={rank},at={at},array={array},bit={64 * (4 * row + column) + bit}"
 
 
-@pytest.mark.parametrize("bit", [63, 62, 55, 52, 48])
 @pytest.mark.parametrize(
-    ("rank", "array", "row", "column", "where"),
-    [
-        (2, "block2", 31, 3, "row 31 of column 11"),
-        (1, "block1", 3, 0, "row 3 of column 4"),
-        (0, "block4", 5, 2, "row 5 of column 18"),
-        (3, "block7", 0, 1, "row 0 of column 29"),
-        (0, "sum0", 12, 3, "row 12 of column 3 of sum 1 of group 0"),
-        (3, "sum1", 12, 3, "row 12 of column 3 of sum 2 of group 1"),
-    ],
+    ("rank", "array", "row", "column", "where", "bit"),
+    dealt(
+        [
+            (2, "block2", 31, 3, "row 31 of column 11"),
+            (1, "block1", 3, 0, "row 3 of column 4"),
+            (0, "block4", 5, 2, "row 5 of column 18"),
+            (3, "block7", 0, 1, "row 0 of column 29"),
+            (0, "sum0", 12, 3, "row 12 of column 3 of sum 1 of group 0"),
+            (3, "sum1", 12, 3, "row 12 of column 3 of sum 2 of group 1"),
+        ],
+        [63, 62, 55, 52, 48],
+    ),
 )
 def test_a_flipped_element_is_named_and_made_anew(rank: int, array: str, row: int, column: int, where: str, bit: int):
     """A panel takes 3 ms; at 4 ms the second one is done, and of blocks 0 and 1 only the upper triangle counts."""
@@ -119,7 +121,7 @@ def test_a_flipped_element_is_named_and_made_anew(rank: int, array: str, row: in
     assert max(residuals(run).values()) < 5e-15
 
 
-@settings(max_examples=15)
+@settings(max_examples=15 if CAMPAIGN else 6)
 @given(st.integers(3, 5), st.data())
 def test_wherever_and_whenever_a_bit_flips_the_result_is_right(ranks: int, data: st.DataObject):
     """In the middle of a panel the error has spread to a column, and it may be too small to be seen, or in vain."""
@@ -148,6 +150,7 @@ def test_a_flip_and_a_death_in_one_panel_are_too_much_and_found_out():
 def test_places_follow_from_sums(changed: str):
     """Sums of random blocks, added up element by element."""
     ranks, size, draw = 5, 12, np.random.default_rng(1)
+    located = within("ft_qr", lambda app: app.located)
     weights = 1 + np.arange(ranks) / ranks
     for trial in range(12):
         blocks, wrong = draw.normal(size=(ranks, size, 3)), np.zeros((2, 2, size, 3))
@@ -168,8 +171,7 @@ def test_places_follow_from_sums(changed: str):
                 expected = []
         wrong[0, 1] = sum(blocks) - sums[0]
         wrong[1, 1] = sum(weight * each for weight, each in zip(weights, blocks, strict=True)) - sums[1]
-        found = within("ft_qr", lambda app, wrong=wrong: app.located(wrong, weights, 1e-12))
-        assert [tuple(each) for each in found] == expected
+        assert [tuple(each) for each in located(wrong, weights, 1e-12)] == expected
 
 
 @pytest.mark.parametrize(
@@ -185,8 +187,8 @@ def test_the_judge_finds_what_is_not_put_right(tmp_path: Path, mended: str, wron
 
 def test_shards_make_no_difference_to_flips():
     hit = [flip(2, "4ms", "block6", 30, 1, 60), "flip:array,rank=1,at=9ms", "rank=3@12ms"]
-    runs = [factorised(4, "--work", 1e-3, fail=hit, shards=shards) for shards in (1, 2, 3, 7)]
-    assert [run.out for run in runs] == [runs[0].out] * 4
+    runs = [factorised(4, "--work", 1e-3, fail=hit, shards=shards) for shards in SHARDS]
+    assert [run.out for run in runs] == [runs[0].out] * len(SHARDS)
 
 
 @pytest.mark.parametrize("words", [["--block", 0], ["--groups", 0], ["--panels", 0], ["--work", -1]])

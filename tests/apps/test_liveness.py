@@ -6,6 +6,7 @@ from itertools import pairwise
 import pytest
 
 from tests.apps.helpers import simulated
+from tests.campaign import CAMPAIGN
 from tests.mpi.failures.liveness_world import known_dead, listed
 
 APP = "liveness.py"
@@ -50,7 +51,7 @@ def test_with_the_first_half_dead_twice_the_group_takes_twice_the_time():
 @pytest.mark.parametrize("victim", range(5))
 def test_the_safe_variant_survives_a_death_at_any_time(victim: int):
     """From before the discovery to the end of the program; a late death may stop the report, but nothing hangs."""
-    for at_us in range(51_060, 51_200, 23):
+    for at_us in range(51_060, 51_200, 23 if CAMPAIGN else 46):
         run = simulated(APP, "--variant", "safe", ranks=5, ft=True, fail=f"rank={victim}@{at_us}us")
         assert run.status != 3
         found = re.search(r"found: (\d) alive, (\d) list", run.out)

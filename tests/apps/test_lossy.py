@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.apps.helpers import simulated
+from tests.campaign import dealt
 
 LOSSY = {"mpi.collectives": "ftco", "mpi.ftco.missing": "zero"}
 N, RANKS, VICTIM = 16, 4, 1
@@ -64,6 +65,7 @@ def test_a_straight_line_is_better_than_the_last_value_and_that_than_none():
     assert linear < last / 4 < zero / 8
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("death", [0, 5, 12])
 def test_cg_solves_for_the_rest_what_is_left_of_the_system(death: int):
     """Who lives solves A_ss x_s = b_s - A_sh x_h, in which x_h is what a serial CG had there when the rank died."""
@@ -89,8 +91,7 @@ def test_without_losses_both_are_exact():
     assert error_of("--solver", "cg") < 1e-11
 
 
-@pytest.mark.parametrize("time_us", [30, 333, 2000])
-@pytest.mark.parametrize("solver", ["heat", "cg"])
+@pytest.mark.parametrize(("time_us", "solver"), dealt([[30], [333], [2000]], ["heat", "cg"]))
 def test_a_death_at_any_time_ends_nothing(solver: str, time_us: int):
     assert 0 < error_of("--solver", solver, "--steps", 60, fail=f"rank=0@{time_us}us") < 1.5
 
@@ -130,12 +131,12 @@ def squared_error(fill: str, steps: int, death: int) -> float:
 @pytest.mark.parametrize("death", [0, 1, 2, 12, 20])
 @pytest.mark.parametrize("fill", ["zero", "default", "last", "linear", "weight"])
 def test_a_mean_of_samples_is_as_wrong_as_a_closed_form_says(fill: str, death: int):
-    """A root mean square of 2000 errors has a standard error of 1.6 % or less."""
-    words = "--solver", "mlmc", "--steps", 20, "--estimates", 2000, "--fill", fill, "--die", f"{VICTIM}@{death}"
+    """A root mean square of 400 errors has a standard error of 3.6 % or less."""
+    words = "--solver", "mlmc", "--steps", 20, "--estimates", 400, "--fill", fill, "--die", f"{VICTIM}@{death}"
     run = simulated("lossy.py", *words, ranks=RANKS, ft=True, set=LOSSY)
     error, expected = map(float, re.search(r"error (\S+), expected (\S+),", run.out).groups())
     assert expected == pytest.approx(math.sqrt(squared_error(fill, 20, death)), rel=1e-3)
-    assert error == pytest.approx(expected, rel=0.06)
+    assert error == pytest.approx(expected, rel=0.13)
 
 
 def test_estimates_are_means_of_all_samples_that_are_there():

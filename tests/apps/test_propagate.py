@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.apps.helpers import APPS, simulated, spoilt
+from tests.campaign import dealt
 from xsim_py import simulate
 
 APP = "propagate.py"
@@ -23,19 +24,20 @@ def woken_us(ranks: int, *args: object, **machine: Any) -> float:
     return float(re.findall(r"^# time: the last woke ([\d.]+) us", run.out, re.MULTILINE)[0])
 
 
-@pytest.mark.sampled
-@pytest.mark.parametrize("shards", [1, 2, 3, 7])
 @pytest.mark.parametrize(
-    "failures",
-    [
-        [],
-        ["rank=1@300us"],
-        ["rank=0@300us"],
-        ["rank=7 before its 1st Dup"],
-        ["rank=7 after its 1st Dup", "rank=0 after its 2nd Recv"],
-        ["rank=1@300us", "rank=2@310us", "rank=5@900us"],
-        [f"rank={rank}@{300 + 400 * rank}us" for rank in range(7)],
-    ],
+    ("failures", "shards"),
+    dealt(
+        [
+            ([],),
+            (["rank=1@300us"],),
+            (["rank=0@300us"],),
+            (["rank=7 before its 1st Dup"],),
+            (["rank=7 after its 1st Dup", "rank=0 after its 2nd Recv"],),
+            (["rank=1@300us", "rank=2@310us", "rank=5@900us"],),
+            ([f"rank={rank}@{300 + 400 * rank}us" for rank in range(7)],),
+        ],
+        [1, 2, 3, 7],
+    ),
 )
 def test_any_ranks_but_one_may_die(failures: list[str], shards: int):
     run = simulated(APP, ranks=8, fail=failures, ft=True, shards=shards)

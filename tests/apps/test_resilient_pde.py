@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.apps.helpers import APPS, simulated, spoilt
+from tests.campaign import dealt
 
 APP = "resilient_pde.py"
 END = "resilient_pde: 8 subdomains of 2 servers, largest value 0.182898\nright: True\n"
@@ -87,17 +88,18 @@ def test_pieces_of_pieces_are_pieces(pde: ModuleType):
     assert np.concatenate(found) == pytest.approx(pde.at(together, 0.3, 0.7), abs=1e-13)
 
 
-@pytest.mark.sampled
-@pytest.mark.parametrize("shards", [1, 2, 3, 7])
 @pytest.mark.parametrize(
-    ("failures", "scheme", "gone"),
-    [
-        ([], "ignore", 0),
-        ([DEATH], "ignore", 1),
-        ([DEATH], "again", 0),
-        (["rank=1 before its 1st Recv", "rank=2 before its 3rd Send", "rank=7 before its 2nd Send"], "ignore", 3),
-        (["rank=1@0", "rank=2@0", "rank=5@150us"], "again", 0),
-    ],
+    ("failures", "scheme", "gone", "shards"),
+    dealt(
+        [
+            ([], "ignore", 0),
+            ([DEATH], "ignore", 1),
+            ([DEATH], "again", 0),
+            (["rank=1 before its 1st Recv", "rank=2 before its 3rd Send", "rank=7 before its 2nd Send"], "ignore", 3),
+            (["rank=1@0", "rank=2@0", "rank=5@150us"], "again", 0),
+        ],
+        [1, 2, 3, 7],
+    ),
 )
 def test_clients_die_freely(failures: list[str], scheme: str, gone: int, shards: int):
     run = simulated(APP, "--recovery", scheme, ranks=8, fail=failures, ft=True, shards=shards)
@@ -110,8 +112,10 @@ def test_it_is_right_on_any_number_of_ranks(ranks: int):
     assert simulated(APP, ranks=ranks).out.endswith("\nright: True\n")
 
 
-@pytest.mark.parametrize("at", ["@0", "@200us", " before its 1st Gather", " before its 1st Scatter", "@600us"])
-@pytest.mark.parametrize("rank", [0, 4])
+@pytest.mark.parametrize(
+    ("at", "rank"),
+    dealt([["@0"], ["@200us"], [" before its 1st Gather"], [" before its 1st Scatter"], ["@600us"]], [0, 4]),
+)
 def test_the_death_of_a_server_is_told(rank: int, at: str):
     run = simulated(APP, ranks=8, fail=f"rank={rank}{at}")
     assert (run.out, run.status) == (f"lost: the data of the servers on ranks [{rank}]\n", 1)

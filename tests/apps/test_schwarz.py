@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.apps.helpers import Run, simulated, spoilt, within
+from tests.campaign import CAMPAIGN, SHARDS, dealt
 
 ROOM = {"spawn.universe": 32}  # so that processes can be named before they are started
 PAUSE_S = (0.24, 0.25)  # the launcher's, and the recovery's
@@ -70,8 +71,7 @@ def test_what_is_spoilt_is_not_right(old: str, new: str, words: tuple[object, ..
     assert run.status == 1
 
 
-@pytest.mark.parametrize("transmission", ["robin", "dirichlet"])
-@pytest.mark.parametrize("iterations", [1, 2, 5, 30])
+@pytest.mark.parametrize(("iterations", "transmission"), dealt([[1], [2], [5], [30]], ["robin", "dirichlet"]))
 def test_in_step_the_error_is_the_forecast_one(transmission: str, iterations: int):
     for subdomains in (2, 3, 8):
         words = ("--transmission", transmission, "--subdomains", subdomains, "--iterations", iterations)
@@ -118,6 +118,7 @@ def test_optimal_conditions_end_when_everybody_has_heard_from_everybody_and_othe
     assert optimal[2] < twice[2] < dirichlet[2]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("ranks", [1, 2, 3, *range(8, 14), 24])
 def test_it_is_right_on_any_number_of_ranks(ranks: int):
     assert schwarz(ranks=ranks).out.endswith("right: True\n")
@@ -137,8 +138,8 @@ def test_it_is_right_on_any_number_of_ranks(ranks: int):
     ],
 )
 def test_whoever_dies_it_converges_and_shards_make_no_difference(failures: list[str]):
-    runs = [schwarz(fail=failures, set=ROOM, shards=shards) for shards in (1, 2, 3, 7)]
-    assert runs == runs[:1] * 4
+    runs = [schwarz(fail=failures, set=ROOM, shards=shards) for shards in SHARDS]
+    assert runs == runs[:1] * len(SHARDS)
     assert {f"injected: {failure}" for failure in failures} <= {*runs[0].causes}
     assert (runs[0].out.endswith("right: True\n"), runs[0].status) == (True, 0)
 
@@ -167,8 +168,9 @@ def slope(counts: list[int], values: list[float]) -> float:
 
 
 def test_a_substitute_has_at_most_the_initial_error_and_then_the_slope_is_the_old_one():
-    without = errors(range(120, 321, 40))
-    after = errors(range(120, 321, 40), "--die", "1@100")
+    counts = range(120, 321, 40) if CAMPAIGN else range(120, 241, 60)
+    without = errors(counts)
+    after = errors(counts, "--die", "1@100")
     assert (
         "slopes before and after a failure equal to 0.05: True"
         in schwarz(*DIRICHLET, "--iterations", 240, "--die", "1@100", ranks=4).out
@@ -182,7 +184,7 @@ def test_a_substitute_has_at_most_the_initial_error_and_then_the_slope_is_the_ol
 
 def test_others_iterate_as_fast_as_before_but_for_the_pause():
     """They lose the time in which the new process is started, and that of an iteration or two."""
-    for count in (50, 100):
+    for count in (50, 100) if CAMPAIGN else (50,):
         words = ("--iterations", count, "--work", 0.01)
         without, after = (measured(schwarz(*words, *die)) for die in ((), ("--die", "2@20")))
         assert PAUSE_S[0] < after[3] - without[3] < PAUSE_S[1] + 2 * 0.015

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.apps.helpers import APPS, Run, simulated, spoilt
+from tests.campaign import dealt
 
 SPEC = importlib.util.spec_from_file_location("sparse_combination", APPS / "sparse_combination.py")
 assert SPEC is not None
@@ -128,8 +129,7 @@ def test_on_a_smooth_function_it_may_cost_more():
 # -------------------------------------------------------------------------------------------------------------- program
 
 
-@pytest.mark.parametrize("ranks", [1, 3, *range(8, 14)])
-@pytest.mark.parametrize("scheme", ["rc", "ac", "cr"])
+@pytest.mark.parametrize(("ranks", "scheme"), dealt([[ranks] for ranks in (1, 3, *range(8, 14))], ["rc", "ac", "cr"]))
 def test_without_failures_all_schemes_have_the_same_state_on_any_number_of_ranks(
     scheme: str, ranks: int, tmp_path: Path
 ):
@@ -160,18 +160,19 @@ def test_the_program_prints_the_exact_errors():
     assert said(lost, "error") == ["mean 0.001957, max 0.007251"]
 
 
-@pytest.mark.sampled
-@pytest.mark.parametrize("shards", [1, 2, 3, 7])
 @pytest.mark.parametrize(
-    ("scheme", "failures", "expected"),
-    [
-        ("rc", ["rank=2 before its 20th Sendrecv"], STATE),
-        ("rc", ["rank=0 before its 20th Sendrecv", "rank=8@0"], STATE),
-        ("rc", ["rank=11 before its 1st Barrier"], "resampled: (2, 2)\n"),
-        ("cr", ["rank=0 before its 20th Sendrecv", "rank=9 before its 1st bcast"], STATE),
-        ("ac", ["rank=1 before its 20th Sendrecv"], "omitted: (1, 4)\n"),
-        ("ac", ["rank=20 before its 1st Barrier"], STATE),  # a grid that is not needed
-    ],
+    ("scheme", "failures", "expected", "shards"),
+    dealt(
+        [
+            ("rc", ["rank=2 before its 20th Sendrecv"], STATE),
+            ("rc", ["rank=0 before its 20th Sendrecv", "rank=8@0"], STATE),
+            ("rc", ["rank=11 before its 1st Barrier"], "resampled: (2, 2)\n"),
+            ("cr", ["rank=0 before its 20th Sendrecv", "rank=9 before its 1st bcast"], STATE),
+            ("ac", ["rank=1 before its 20th Sendrecv"], "omitted: (1, 4)\n"),
+            ("ac", ["rank=20 before its 1st Barrier"], STATE),  # a grid that is not needed
+        ],
+        [1, 2, 3, 7],
+    ),
 )
 def test_lost_grids_are_made_up_for(scheme: str, failures: list[str], expected: str, shards: int, tmp_path: Path):
     run = sparse_grid(

@@ -134,6 +134,7 @@ def test_the_coarse_arguments_of_the_spoilt_runs_are_enough():
     assert state(simulated("wang_landau.py", *COARSE, ranks=4))[1:] == ("right: True", 0)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -157,6 +158,7 @@ def test_walkers_that_decide_each_for_itself_are_judged_wrong(tmp_path: Path):
     assert state(simulated(path, *COARSE, ranks=4))[1:] == ("right: False", 1)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("ranks", [1, 2, 3, 9, 10, 11, 12, 13])
 def test_any_number_of_ranks_will_do(ranks: int):
     assert state(simulated("wang_landau.py", *QUICK, ranks=ranks))[1:] == ("right: True", 0)

@@ -22,8 +22,8 @@ STUDY: dict[str, Any] = {
     "args": ["--rounds", "{rounds}"],
     "sweep": {"ranks": [2, 3], "rounds": [1, 2]},
     "capture": {"time_us": "time: ([0-9.]+) us"},
-    "plots": [{"file": "a.png", "x": "rounds", "y": "time_us"}],
 }
+PLOTS = [{"file": "a.png", "x": "rounds", "y": "time_us"}]
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +43,7 @@ def run(**changes: Any) -> tuple[StudyResults, list[tuple[int, ...]]]:
 
 
 def test_a_study_runs_and_writes_and_draws():
-    results, told = run()
+    results, told = run(plots=PLOTS)
     assert told == [(done, 4, 0) for done in range(5)]
     assert results.runs["time_us"] == [28.192, 56.384, 28.192, 56.384]
     assert sorted(path.name for path in Path("small-results").iterdir()) == [
@@ -53,7 +53,7 @@ def test_a_study_runs_and_writes_and_draws():
 
 def test_the_largest_runs_begin_first_and_tables_keep_the_order_of_the_file():
     left: list[float | None] = []
-    study = {**STUDY, "sweep": {"ranks": [2, 6, 4], "rounds": [1]}, "plots": []}
+    study = {**STUDY, "sweep": {"ranks": [2, 6, 4], "rounds": [1]}}
     with ThreadPoolExecutor(1) as executor:
         results = run_study(study, executor=executor, progress=lambda *so: left.append(so[3]))
     begun = [json.loads(line)["columns"]["ranks"] for line in Path("small-results/runs.jsonl").read_text().splitlines()]
@@ -69,7 +69,7 @@ def test_results_replace_links_in_their_folder_and_do_not_follow_them():
     names = ("a.png", "results.json", "runs.csv", "summary.csv")
     for name in names:
         Path("small-results", name).symlink_to("../precious")
-    run(sweep={"ranks": [2], "rounds": [1]})
+    run(sweep={"ranks": [2], "rounds": [1]}, plots=PLOTS)
     assert Path("precious").read_text() == "of the user"
     assert not any(Path("small-results", name).is_symlink() for name in names)
 
@@ -88,8 +88,8 @@ def test_results_do_not_take_the_place_of_what_the_study_reads():
     before = {path: path.read_bytes() for path in Path().iterdir()}
     for said, changes in refused:
         with pytest.raises(ConfigError, match=f"{said}, which would be overwritten"):
-            run(out=".", **changes)
-    Path("study.yaml").write_text(json.dumps({**STUDY, "plots": []}))
+            run(out=".", plots=PLOTS, **changes)
+    Path("study.yaml").write_text(json.dumps(STUDY))
     Path("summary.csv").unlink()
     Path("summary.csv").hardlink_to("study.yaml")
     with pytest.raises(ConfigError, match=r"summary\.csv: this is the study"):
@@ -121,7 +121,7 @@ def test_fresh_runs_everything_again():
 
 
 def test_runs_that_are_the_same_are_run_once():
-    results, told = run(sweep={"ranks": [2], "machine": {"a": "gige", "b": "gige"}}, args=[], plots=[])
+    results, told = run(sweep={"ranks": [2], "machine": {"a": "gige", "b": "gige"}}, args=[])
     assert told == [(0, 2, 0), (2, 2, 0)]
     assert results.runs["machine"] == ["a", "b"]
 
@@ -158,9 +158,7 @@ def test_a_run_that_met_the_wall_limit_is_tried_again_with_a_longer_one(limit: s
     record = json.loads(file.read_text())
     record["outcome"] |= {"ended": "wall limit", "exit_status": 4, "wall_limit_s": 60.0}
     file.write_text(json.dumps(record) + "\n")
-    study = {**STUDY, **({} if limit is None else {"wall_limit": limit})}
-    told: list[tuple[int, ...]] = []
-    run_study(study, only=["ranks=2", "rounds=1"], jobs=1, progress=lambda *so: told.append(so[:3]))
+    _, told = run(only=["ranks=2", "rounds=1"], **({} if limit is None else {"wall_limit": limit}))
     assert told[0] == ((0, 1, 0) if again else (1, 1, 1))
 
 
@@ -181,7 +179,6 @@ def test_repetitions_of_a_program_that_draws_have_a_mean_and_an_error():
         kind="code",
         args=[],
         repetitions=8,
-        plots=[],
         sweep={"ranks": [1]},
         capture={"drawn": "drew (.*)"},
     )

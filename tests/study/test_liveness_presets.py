@@ -1,10 +1,12 @@
 """The studies of liveness discovery, on few ranks: the shapes that the paper on non-collective repair describes."""
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.campaign import CAMPAIGN
 from tests.study.test_presets import by, results_of
 from xsim_py.study import StudyResults
 from xsim_py.study.loader import presets
@@ -12,18 +14,20 @@ from xsim_py.study.loader import presets
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
 
-def smaller(name: str, folder: Path, ranks: int, *, only: list[str], repetitions: int = 1) -> StudyResults:
+def smaller(name: str, folder: Path, ranks: int | list[int], *, only: list[str], repetitions: int = 1) -> StudyResults:
     """Run a study whose program has fewer ranks."""
     text = Path(presets()[name]).read_text()
-    assert "\nranks: 2048\n" in text
+    written = re.compile(r"^( *ranks: )(2048|\d+\.\.2048 \*2)$", re.MULTILINE)
+    assert len(written.findall(text)) == 1
     file = folder / f"{name}.yaml"
-    file.write_text(text.replace("\nranks: 2048\n", f"\nranks: {ranks}\n"))
+    file.write_text(written.sub(rf"\g<1>{ranks}", text))
     return results_of(str(file), folder / "results", only=only, repetitions=repetitions)
 
 
 def test_discovery_is_flat_without_failures_and_takes_many_times_as_long_with_half_dead(tmp_path):
     """Figure 4: in a group 8 times as large it takes as much longer as its tree is higher, or more than that."""
-    results = smaller("lda-fig4", tmp_path, 128, only=["group=16,128", "dead=none,50 %"], repetitions=2)
+    repetitions = 2 if CAMPAIGN else 1
+    results = smaller("lda-fig4", tmp_path, 128, only=["group=16,128", "dead=none,50 %"], repetitions=repetitions)
     none, half = (by(results, "discovery_us", dead=dead) for dead in ("none", "50 %"))
     assert none[1] / none[0] < 2.5
     assert half[1] / half[0] > 2.5
@@ -32,9 +36,10 @@ def test_discovery_is_flat_without_failures_and_takes_many_times_as_long_with_ha
 
 def test_the_overhead_grows_with_the_logarithm_of_the_group_and_not_with_the_network(tmp_path):
     """Figures 5 and 6: a line over log2 of the group explains it, and doubling the network changes less than 5 %."""
-    results = results_of("lda-fig6", tmp_path, only=["ranks=256,512", "group=4,16,128"])
-    one, two = (np.array(by(results, "overhead_us", ranks=ranks)) for ranks in (256, 512))
-    groups = np.log2(by(results, "group", ranks=256))
+    sizes = [256, 512] if CAMPAIGN else [64, 128]
+    results = smaller("lda-fig6", tmp_path, sizes, only=[f"group=4,16,{sizes[0] // 2}"])
+    one, two = (np.array(by(results, "overhead_us", ranks=ranks)) for ranks in sizes)
+    groups = np.log2(by(results, "group", ranks=sizes[0]))
     slope, base = np.polyfit(groups, one, 1)
     rest = one - (base + slope * groups)
     assert 1 - rest.var() / one.var() > 0.95
@@ -47,7 +52,8 @@ def test_non_collective_agree_takes_as_long_as_ulfms(tmp_path):
 
     On few, shrink is no slower, for no MPI library's work for a communicator without a parent is charged.
     """
-    results = results_of("lda-fig7", tmp_path, only=["ranks=64,128,256", "dead=none,10 %"])
+    sizes = [128, 256] if CAMPAIGN else [64, 128]
+    results = smaller("lda-fig7", tmp_path, sizes, only=["dead=none,10 %"])
     agree, agree_group, shrink, shrink_group = (
         by(results, name) for name in ("agree_us", "agree_group_us", "shrink_us", "shrink_group_us")
     )

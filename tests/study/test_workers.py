@@ -48,12 +48,14 @@ def test_workers_do_one_task_after_the_other():
     assert children() <= before  # an earlier test may have left one behind that has ended since
 
 
-def test_the_run_of_a_worker_that_dies_is_the_one_to_blame():
-    outcomes = dict(do_in_workers([task(code) for code in (TELL, SEGFAULT, TELL, TELL)], 1))
+def test_the_run_of_a_worker_that_dies_is_the_one_to_blame_and_one_with_threads_left_behind_does_no_other_run():
+    codes = (TELL, SEGFAULT, TELL, LEAVE_A_THREAD, TELL)
+    outcomes = dict(do_in_workers([task(code) for code in codes], 1))
     assert [outcomes[number]["ended"] for number in range(4)] == ["finished", "crashed", "finished", "finished"]
     assert outcomes[1]["exit_status"] == 128 + signal.SIGSEGV
     assert outcomes[1]["said"] == "the worker process was killed by SIGSEGV in rank 0\n    <string>:1 in <module>"
-    assert outcomes[0]["captured"]["pid"] != outcomes[2]["captured"]["pid"] == outcomes[3]["captured"]["pid"]
+    pids = [outcomes[number]["captured"]["pid"] for number in (0, 2, 3, 4)]
+    assert pids[0] != pids[1] == pids[2] != pids[3]
 
 
 def test_a_run_that_ends_its_worker_or_cannot_be_ended_is_told_with_its_line(monkeypatch: pytest.MonkeyPatch):
@@ -75,11 +77,6 @@ def test_a_run_that_ends_its_worker_or_cannot_be_ended_is_told_with_its_line(mon
         "the wall limit was reached, and rank 0 is in a call that does not come back",
         "    <string>:1 in <module>",
     ]
-
-
-def test_a_worker_with_threads_left_behind_does_no_other_run():
-    outcomes = dict(do_in_workers([task(LEAVE_A_THREAD), task(TELL)], 1))
-    assert outcomes[0]["captured"]["pid"] != outcomes[1]["captured"]["pid"]
 
 
 def test_a_worker_that_keeps_much_memory_does_no_other_run():
