@@ -22,7 +22,7 @@ from xsim_py.process.programs.private_modules import PrivateModules
 
 # A deadline measures how busy the machine is; a derandomised run fails on every machine or on none.
 settings.register_profile(
-    "default", deadline=None, max_examples=20, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "default", deadline=None, max_examples=10, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("campaign", parent=settings.get_profile("default"), derandomize=False, max_examples=5000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

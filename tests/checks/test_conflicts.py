@@ -72,7 +72,9 @@ def findings(folder: Path, program: str, told: Any) -> Any:
     return simulate(path, ranks=RANKS, args=[json.dumps(told)], check=True, stdout=io.StringIO()).findings
 
 
-@settings(max_examples=settings().max_examples // 10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=max(2, settings().max_examples // 10), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.lists(st.lists(deeds(), max_size=5), max_size=4))
 def test_the_same_is_found_as_if_all_were_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: Any):
     mine = findings(tmp_path, PROGRAM, epochs)
@@ -183,7 +185,9 @@ def turns(draw: st.DrawFn) -> tuple[str, int, list[int], list[tuple[int, str, in
     return way, target, others, draw(st.lists(deed, min_size=1, max_size=4))
 
 
-@settings(max_examples=settings().max_examples // 5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=max(3, settings().max_examples // 5), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.lists(turns(), max_size=6))
 def test_the_same_is_found_as_with_the_clocks_of_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: Any):
     mine = findings(tmp_path, TURNS, epochs)
@@ -244,7 +248,9 @@ def deeds_and_meetings(draw: st.DrawFn) -> tuple[str, int, int, int]:
     return kind, rank, other, draw(st.integers(0, 1))
 
 
-@settings(max_examples=settings().max_examples // 5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=max(3, settings().max_examples // 5), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.lists(deeds_and_meetings(), max_size=16))
 @example([("store", 0, 1, 0), ("meet", 0, 1, 0), ("send", 0, 1, 0), ("store", 0, 1, 0), ("put", 2, 0, 0)])
 @example(
@@ -370,7 +376,9 @@ def reads_and_writes(draw: st.DrawFn) -> tuple[str, int, int, int]:
     return kind, rank, draw(st.sampled_from(others)), draw(st.integers(0, 2))
 
 
-@settings(max_examples=settings().max_examples // 10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=max(2, settings().max_examples // 10), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.lists(reads_and_writes(), max_size=10))
 def test_a_get_is_over_when_its_data_are_there_however_that_is_known(tmp_path: Path, deeds: Any):
     path = tmp_path / "reads.py"

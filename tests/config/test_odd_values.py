@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.campaign import CAMPAIGN
 from xsim_py.config import load_machine
 from xsim_py.config.loader import every_path
 from xsim_py.errors import ConfigError
@@ -36,11 +37,10 @@ VALUES = {
 }
 
 
-@pytest.mark.sampled
-@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
-def test_an_odd_value_makes_a_machine_or_a_message(value: object) -> None:
+@pytest.mark.parametrize(("number", "value"), [*enumerate(VALUES.values())], ids=VALUES)
+def test_an_odd_value_makes_a_machine_or_a_message(number: int, value: object) -> None:
     began_s = time.perf_counter()
-    for key in KEYS:
+    for key in KEYS if CAMPAIGN else KEYS[number % 4 :: 4]:
         try:
             Machine(load_machine(BASE, overrides={key: value}), ranks=2)
         except ConfigError as error:

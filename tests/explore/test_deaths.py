@@ -71,7 +71,7 @@ def test_the_smallest_example_of_a_class_does_again_what_it_did() -> None:
 
 
 def test_a_program_that_repairs_itself_survives_every_death_and_every_pair() -> None:
-    space = failures(shrinks, ranks=3, deaths=2, when=("before", "after"), accept="right", budget=60)
+    space = failures(shrinks, ranks=3, deaths=2, when=("before", "after"), accept="right", budget=30)
     counts = space.counts()
     assert counts["aborted"] == counts["stalled"] == 0
     assert {case.places[-1].name for case in space.cases} >= {"allreduce", "Agree", "Shrink"}

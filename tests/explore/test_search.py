@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.campaign import CAMPAIGN
 from tests.explore.brute_force import ANY, Program, enumerate_matchings, perform
 from xsim_py import simulate
 from xsim_py.explore.search import MatchingTree
@@ -44,7 +45,9 @@ def to_one(senders: int, each: int) -> Program:
     return (receives, *((("send", 0, 0),) * each for _ in range(senders)))
 
 
-@pytest.mark.parametrize(("senders", "each"), [(1, 1), (1, 4), (2, 1), (3, 1), (4, 1), (2, 2), (2, 3), (3, 2)])
+@pytest.mark.parametrize(
+    ("senders", "each"), [(1, 1), (1, 4), (2, 1), (3, 1), (4, 1), (2, 2), (2, 3)] + [(3, 2)] * CAMPAIGN
+)
 def test_counts_are_those_of_the_closed_form_and_no_run_is_in_vain(senders: int, each: int) -> None:
     _, tree, runs = explored(to_one(senders, each))
     assert tree.count == runs == factorial(senders * each) // factorial(each) ** senders
@@ -102,7 +105,7 @@ def lists_of_calls(ranks: int) -> st.SearchStrategy[Program]:
 PROGRAMS = st.integers(2, 3).flatmap(lists_of_calls)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40 if CAMPAIGN else 15, deadline=None)
 @given(PROGRAMS)
 def test_the_tree_finds_what_brute_force_finds(program: Program) -> None:
     every = enumerate_matchings(program)

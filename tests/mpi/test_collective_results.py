@@ -1,4 +1,4 @@
-"""Every upper-case collective equals numpy's, on 1 to 33 ranks, with every root and with algorithms of all kinds."""
+"""Every upper-case collective equals numpy's, on 1 to 13 ranks (33 in a campaign), every root and all algorithms."""
 
 import random
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from tests.campaign import CAMPAIGN
 from xsim_py import simulate
 from xsim_py.mpi.collectives import REGISTRY
 
-SIZES = range(1, 34) if CAMPAIGN else (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 33)
+SIZES = range(1, 34) if CAMPAIGN else (1, 2, 3, 4, 5, 7, 8, 9, 13)
 
 
 def some_algorithms(seed: int) -> dict[str, str]:

@@ -16,7 +16,7 @@ from xsim_py.mpi.collectives.choose import choose_name
 
 LATENCY_ONLY = {"network": {"latency": "1us"}}
 US = 10**6
-SIZES = [*range(1, 18), 23, 31, 32, 33, 47, 64, 65] if CAMPAIGN else [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 33]
+SIZES = [*range(1, 18), 23, 31, 32, 33, 47, 64, 65] if CAMPAIGN else [1, 2, 3, 4, 5, 7, 8, 9, 16]
 TWO_PROC = {"allgather": "ring", "alltoall": "pairwise"}
 """What that algorithm is on two ranks and, asked for by name, on more."""
 
@@ -101,7 +101,7 @@ def test_each_algorithm_takes_its_closed_form(operation: str, name: str) -> None
 
 @pytest.mark.parametrize(("operation", "name"), [*CLOSED_FORMS, *sorted(BY_ITSELF)])
 def test_each_rank_ends_when_it_does_on_the_toy_network(operation: str, name: str) -> None:
-    for p in (1, 2, 3, 7, 8, 12, 21) if CAMPAIGN else (3, 8, 13):
+    for p in (1, 2, 3, 7, 8, 12, 21) if CAMPAIGN else (3, 8):
         if parts_of(operation, name, p) != [(operation, name)]:
             continue
         network = ToyNetwork(p, latency=US)
@@ -121,7 +121,7 @@ def test_all_algorithms_may_be_chosen_at_once() -> None:
     ("reduction", "broadcast"), [("binary", "binary_tree"), ("chain", "tuned"), ("tuned", "linear")]
 )
 def test_the_parts_of_an_allreduce_may_be_chosen_too(reduction: str, broadcast: str) -> None:
-    for p in (1, 2, 7, 12, 33):
+    for p in (1, 2, 7, 12):
         chosen = {"allreduce": "nonoverlapping", "reduce": reduction, "bcast": broadcast}
         machine = {**LATENCY_ONLY, "mpi": {"collectives": chosen}}
         result = simulate(one_call, ranks=p, machine=machine, args=["allreduce"])

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.campaign import CAMPAIGN
 from xsim_py import simulate
 from xsim_py.errors import ConfigError
 from xsim_py.report.waits import PARTS
@@ -166,7 +167,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25 if CAMPAIGN else 10, deadline=None)
 @given(STEPS, st.sampled_from([1, 2]), st.sampled_from(["arrays", "messages"]))
 def test_the_parts_add_up_whatever_the_program_does(steps, shards, collectives):
     def program():

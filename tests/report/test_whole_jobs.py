@@ -58,7 +58,7 @@ def jobs(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @given(jobs())
-@settings(max_examples=60 * settings().max_examples // 100)
+@settings(max_examples=max(5, 60 * settings().max_examples // 100))
 def test_the_phases_of_a_job_add_up_to_its_virtual_time(told: dict[str, Any]):
     result = simulate(**told, kind="code", ft=True, trace=True, stdout=io.StringIO(), stderr=io.StringIO())
     assume(result.ended == "finished")

@@ -5,7 +5,7 @@ from tests.checks.suite.judge import judged
 from tests.checks.suite.programs import all_programs
 from xsim_py.findings import CATEGORIES
 
-STEP = 1 if CAMPAIGN else 48
+STEP = 1 if CAMPAIGN else 113
 
 
 def test_nothing_but_the_mistakes_is_found():

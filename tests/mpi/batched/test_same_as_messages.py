@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.campaign import CAMPAIGN
 from xsim_py import simulate
 from xsim_py.config.algorithms import ALGORITHMS
 from xsim_py.mpi.batched.instances import CollectiveInstances
@@ -519,7 +520,7 @@ def test_any_program_in_which_ranks_fail(
     check(steps, described, 33, fail=failures, ft=False, trace=trace, shards=shards)
 
 
-@settings(max_examples=50)
+@settings(max_examples=50 if CAMPAIGN else 15)
 @given(
     st.lists(st.one_of(COLLECTIVE, COLLECTIVE, RECOVERY), min_size=1, max_size=9),
     DEATHS,
@@ -579,7 +580,7 @@ def test_collectives_of_survivors_are_computed(shards: int, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("operation", "algorithm"), [(operation, name) for operation in COMPUTED for name in ALGORITHMS[operation]]
 )
-@settings(max_examples=6)
+@settings(max_examples=6 if CAMPAIGN else 3)
 @given(
     st.integers(2, 33),
     st.sampled_from([0, 1, 3, 50]),

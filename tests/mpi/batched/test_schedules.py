@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.campaign import CAMPAIGN
 from tests.mpi.collectives.toy_network import ToyNetwork
 from xsim_py import simulate
 from xsim_py.mpi.batched.batch import Batch
@@ -103,7 +104,7 @@ def check(schedule, algorithm, size, contributions, arguments, send_ps, seed):
 
 @pytest.mark.sampled
 @pytest.mark.parametrize(("operation", "name"), FORMULAS)
-@settings(max_examples=20)
+@settings(max_examples=20 if CAMPAIGN else 8)
 @given(st.integers(2, 40), st.sampled_from([0, 1, 8, 30]), st.sampled_from([0, 300]), st.integers(0, 99))
 def test_formula_is_its_algorithm(operation, name, size, block_bytes, send_ps, seed):
     algorithm = REGISTRY[operation][name]
@@ -133,7 +134,7 @@ def test_formula_is_its_algorithm(operation, name, size, block_bytes, send_ps, s
 
 
 @pytest.mark.parametrize("algorithm", [*TREES, REGISTRY["barrier"]["tree"]])
-@settings(max_examples=15)
+@settings(max_examples=15 if CAMPAIGN else 8)
 @given(st.integers(2, 70), st.sampled_from([8, 24]), st.sampled_from([0, 300]), st.integers(0, 99))
 def test_tree_is_its_algorithm(algorithm, size, size_bytes, send_ps, seed):
     barrier = algorithm is REGISTRY["barrier"]["tree"]

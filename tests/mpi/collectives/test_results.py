@@ -1,4 +1,7 @@
-"""Every algorithm, every root, 1 to 33 ranks, against plain Python and numpy; sends that block do not deadlock."""
+"""Every algorithm and root on 1 to 17 ranks, and in a campaign on 33, gives what plain Python and numpy give.
+
+Sends that block do not deadlock.
+"""
 
 import random
 from collections.abc import Callable
@@ -13,7 +16,7 @@ from tests.campaign import CAMPAIGN
 from tests.mpi.collectives.toy_network import Concatenation, Matrices, Sums, ToyNetwork
 from xsim_py.mpi.collectives import REGISTRY, TUNED, choose
 
-SIZES = range(1, 34) if CAMPAIGN else (*range(1, 13), 16, 17, 31, 33)
+SIZES = range(1, 34) if CAMPAIGN else (*range(1, 9), 11, 16, 17)
 ELEMENTS = (0, 1, 7, 40)
 IN_ORDER = {
     "reduce": {"linear", "in_order_binary"},

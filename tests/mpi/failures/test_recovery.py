@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.campaign import CAMPAIGN
 from xsim_py import simulate
 from xsim_py.errors import ConfigError
 
@@ -57,22 +58,23 @@ def agree_and_shrink() -> tuple[int, int]:
 )
 @pytest.mark.parametrize("network", NETWORKS_US)
 def test_agree_takes_two_latencies_a_level_and_shrink_four(network: str, agree: str, shrink: str, sweeps: int):
-    """The three networks of the xSim paper with their latency only, 1,024 ranks: 10 levels up and down.
+    """The three networks of the xSim paper with their latency only; 1,024 ranks, of a campaign: 10 levels up and down.
 
     A shrink by liveness discovery takes as long as an agreement.
     """
     layer, latency_us = NETWORKS_US[network]
+    levels = 10 if CAMPAIGN else 6
     overrides = {f"{layer}.bandwidth": "unlimited", "mpi.ulfm.agree": agree, "mpi.ulfm.shrink": shrink}
-    result = run(agree_and_shrink, 1024, machine=network, set=overrides)
+    result = run(agree_and_shrink, 1 << levels, machine=network, set=overrides)
     agreed, shrunk = zip(*result.values, strict=True)
-    assert (max(agreed), max(shrunk)) == (20 * latency_us * US, sweeps * 20 * latency_us * US)
-    assert result.messages == (1 + sweeps) * 2 * 1023
+    assert (max(agreed), max(shrunk)) == (2 * levels * latency_us * US, sweeps * 2 * levels * latency_us * US)
+    assert result.messages == (1 + sweeps) * 2 * ((1 << levels) - 1)
 
 
 @pytest.mark.parametrize(
     ("agree", "parent"), [("two_phase", "binomial"), ("early_returning", "binary"), ("liveness", "binomial")]
 )
-@pytest.mark.parametrize("ranks", [1, 2, 3, 5, 8, 13, 33, 100, 1000])
+@pytest.mark.parametrize("ranks", [1, 2, 3, 5, 8, 13, 33, 100] + [1000] * CAMPAIGN)
 def test_agree_goes_up_and_down_its_tree(ranks: int, agree: str, parent: str):
     result = run(agree_and_shrink, ranks, set={"mpi.ulfm.agree": agree})
     height = max(n.bit_count() if parent == "binomial" else (n + 1).bit_length() - 1 for n in range(ranks))

@@ -11,7 +11,7 @@ from tests.mpi.failures.recovery_programs import Journal, play
 from tests.mpi.failures.recovery_scenarios import MACHINES, Scenario, scenarios
 from xsim_py import simulate
 
-EXAMPLES = min(max(settings().max_examples, 100), 4000)  # of a campaign as many as fit in memory: the dead stay in it
+EXAMPLES = min(max(settings().max_examples, 50), 4000)  # of a campaign as many as fit in memory: the dead stay in it
 
 
 def run(scenario: Scenario, *, shards: int = 1, trace: bool = False) -> tuple[Any, Journal]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.campaign import CAMPAIGN
 from tests.mpi.ftco.programs import NETWORKS
 from xsim_py import ftco, simulate
 from xsim_py.errors import ConfigError, XsimError
@@ -117,7 +118,7 @@ def test_a_barrier_of_two_and_of_one(machine: str) -> None:
 
 
 @pytest.mark.sampled
-@pytest.mark.parametrize("ranks", [64, 128])
+@pytest.mark.parametrize("ranks", [64, 128] if CAMPAIGN else [16])
 @pytest.mark.parametrize(
     ("dead", "timeouts"),
     [((), 0), ((5,), 1), ((5, 6), 1), ((5, 9), 2), ((5, 9, 6), 2)],
@@ -188,7 +189,7 @@ def test_what_is_known_otherwise_needs_no_time() -> None:
 @pytest.mark.sampled
 @pytest.mark.parametrize("detector", ["timeout", "heartbeat"])
 def test_a_rank_that_takes_a_message_and_dies_without_an_answer_is_noticed(detector: str) -> None:
-    """Every moment at which the parent of the others can die, a microsecond apart."""
+    """Every moment at which the parent of the others can die, a microsecond apart; of a campaign, otherwise four."""
 
     def program() -> list[int]:
         comm = world()
@@ -199,7 +200,7 @@ def test_a_rank_that_takes_a_message_and_dies_without_an_answer_is_noticed(detec
         return total.tolist()
 
     for dead in (0, 1):
-        for at_us in range(0, 60, 1):
+        for at_us in range(0, 60, 1 if CAMPAIGN else 4):
             mpi = FTCO | {"ftco": BINARY, "detector": {"type": detector}}
             result = run(program, 4, f"rank={dead}@{at_us + 0.5}us", mpi=mpi)
             assert result.ended == "finished", (dead, at_us)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from tests.campaign import CAMPAIGN
 from tests.mpi.ftco.programs import Scenario, check, run, scenarios
 
-EXAMPLES = 250 if CAMPAIGN else 80
-PARTS, CASES = (25, 4000) if CAMPAIGN else (1, 15)
+EXAMPLES = 250 if CAMPAIGN else 30
+PARTS, CASES = (25, 4000) if CAMPAIGN else (1, 4)
 
 
 @settings(max_examples=EXAMPLES)

@@ -103,7 +103,7 @@ def walk(program: list[list[Step]]) -> list[int]:
     return found
 
 
-@settings(max_examples=max(50, settings().max_examples // 5))
+@settings(max_examples=max(20, settings().max_examples // 5))
 @given(programs(), st.sampled_from(sorted(MACHINES)), st.integers(2, 3))
 def test_nothing_is_lost_and_nothing_is_mixed(program: list[list[Step]], machine: str, shards: int) -> None:
     added: Counter[tuple[int, int]] = Counter()

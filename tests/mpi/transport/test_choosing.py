@@ -63,7 +63,7 @@ def test_a_run_repeats_its_choices_to_the_bit(shards: int) -> None:
 
 
 CASES = [case for case in all_cases() if case.ranks <= 8]
-SAMPLE = CASES if CAMPAIGN else CASES[::25]
+SAMPLE = CASES if CAMPAIGN else CASES[::50]
 
 
 @pytest.mark.parametrize("case", SAMPLE, ids=str)

@@ -174,7 +174,7 @@ def test_messages_end_when_the_flows_of_a_set_do(name: str) -> None:
     assert [came[number] for number in range(len(flows))] == pytest.approx(told["finish_s"], rel=1e-6)
 
 
-@settings(max_examples=20)
+@settings(max_examples=20 if CAMPAIGN else 8)
 @given(TRAFFIC, st.sampled_from([0, 100]), st.integers(2, 16))
 def test_any_traffic_is_the_same_for_all_shards(messages: list[Sent], per_hop: int, shards: int) -> None:
     messages.sort()
@@ -183,7 +183,7 @@ def test_any_traffic_is_the_same_for_all_shards(messages: list[Sent], per_hop: i
     assert times_of(messages, shards=shards, **network) == whole
 
 
-@settings(max_examples=15)
+@settings(max_examples=15 if CAMPAIGN else 6)
 @given(TRAFFIC)
 def test_messages_that_do_not_meet_take_as_long_as_without_contention(messages: list[Sent]) -> None:
     apart = [sent._replace(time_ns=number * 10_000) for number, sent in enumerate(messages)]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.campaign import CAMPAIGN
 from tests.real_mpi import MPIEXEC, mpiexec
 from xsim_py import simulate
 from xsim_py.machine.torus import Torus
@@ -196,7 +197,7 @@ TRAFFIC = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60 if CAMPAIGN else 15, deadline=None)
 @given(TRAFFIC, st.sampled_from([0, 100]), st.integers(2, 16))
 def test_any_traffic_is_what_a_list_of_events_gives(messages: list[Sent], per_hop: int, shards: int) -> None:
     messages.sort()

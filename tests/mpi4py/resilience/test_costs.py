@@ -42,7 +42,7 @@ for call in (
 
 
 @pytest.mark.parametrize("agree", ["two_phase", "early_returning"])
-@pytest.mark.parametrize(("machine", "ranks"), [("gige", 2), ("gige", 7), ("torus3d", 16), ("shmem", 5)])
+@pytest.mark.parametrize(("machine", "ranks"), [("gige", 2), ("torus3d", 9), ("shmem", 5)])
 def test_without_failures_it_costs_an_agree_after_each_collective_call(machine: str, ranks: int, agree: str):
     told = {"ranks": ranks, "machine": machine, "set": {"mpi.ulfm.agree": agree}}
     out, over = layered(f"by_hand = False{COVERED}", **told)
@@ -148,8 +148,8 @@ def test_a_run_without_the_layer_has_nothing_of_it():
 
 
 def test_thousands_of_ranks():
-    """4,096 in a campaign."""
-    ranks = 4096 if CAMPAIGN else 1024
+    """4,096 in a campaign, otherwise 256."""
+    ranks = 4096 if CAMPAIGN else 256
     out = io.StringIO()
     code = "from mpi4py import MPI\ncomm = MPI.COMM_WORLD\nfor _ in range(2): total = comm.allreduce(1)\n"
     code += "if comm.rank == 0: print(total)"

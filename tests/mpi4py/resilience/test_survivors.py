@@ -3,6 +3,7 @@
 import json
 import random
 import re
+from itertools import product
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.pi import count_hits
+from tests.campaign import CAMPAIGN
 from tests.mpi4py.resilience.layered import DIE, layered
 from xsim_py import simulate
 from xsim_py.mpi4py.call_table import COLLECTIVES
@@ -18,6 +20,7 @@ from xsim_py.mpi4py.resilience.attempts import ROOTED
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
 RANKS = 7
+BY_LEVELS = {"mpi.resilience.group": 4}
 MANY = max(settings().max_examples, 33)  # and 5,000 in a campaign
 
 
@@ -27,8 +30,10 @@ def hits_of(ranks: list[int], size: int, samples: int) -> tuple[int, int]:
     return sum(count_hits(own[rank], np.random.default_rng([1, rank])) for rank in ranks), sum(own.values())
 
 
-@pytest.mark.parametrize("options", [{}, {"mpi.resilience.group": 4}])
-@pytest.mark.parametrize("shards", [1, 2, 3, 7])
+@pytest.mark.parametrize(
+    ("shards", "options"),
+    [*product([1, 2, 3, 7], [{}, BY_LEVELS])] if CAMPAIGN else [(1, BY_LEVELS), (3, {}), (3, BY_LEVELS)],
+)
 @pytest.mark.parametrize("dead", [0, 1, 5, 18])
 def test_pi_is_exactly_the_estimate_of_those_who_are_left(dead: int, shards: int, options: dict, capsys):
     victims = random.Random(dead).sample(range(1, 20), dead)

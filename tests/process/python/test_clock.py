@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.campaign import CAMPAIGN
 from tests.process.launch import PRELUDE, launch, simulated
 from xsim_py.process.python import clock as clock_module
 
@@ -131,7 +132,9 @@ def test_the_result_says_which_loops_have_waited_for_a_clock_and_how_long(tmp_pa
     assert 2.9 < float(took) < 3.1
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=15 if CAMPAIGN else 5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     st.lists(
         st.one_of(
