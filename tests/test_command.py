@@ -14,6 +14,7 @@ import pytest
 from tests.cases import ROOT
 from tests.process.launch import PRELUDE, write
 from tests.real_mpi import ENVIRONMENT, MPIEXEC
+from tests.warm import client
 from xsim_py.report.result import SUMMARY
 
 TEXT = """
@@ -27,9 +28,11 @@ if rank == 1:
 RUN = [sys.executable, "-m", "xsim_py", "run"]
 
 
-def xsim(folder: Path, *words: str, launcher: list[str] | None = None) -> subprocess.CompletedProcess[str]:
+def xsim(
+    folder: Path, *words: str, launcher: list[str] | None = None, run: list[str] = RUN
+) -> subprocess.CompletedProcess[str]:
     environment = {**ENVIRONMENT, "PYTHONPATH": str(ROOT)}
-    line = [*(launcher or []), *RUN, *words]
+    line = [*(launcher or []), *run, *words]
     return subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, input="")
 
 
@@ -80,11 +83,22 @@ ENDINGS = {
 }
 
 
+@pytest.fixture(scope="module")
+def forked(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The command as a fork of a process that has loaded the simulator, which takes a quarter of the time."""
+    program = tmp_path_factory.mktemp("bin") / "xsim"
+    program.write_text(client())
+    program.chmod(0o755)
+    return [str(program), "run"]
+
+
 @pytest.mark.parametrize(("options", "text", "status", "said"), ENDINGS.values(), ids=list(ENDINGS))
-def test_exit_status_says_how_it_ended(tmp_path: Path, options: list[str], text: str | None, status: int, said: str):
+def test_exit_status_says_how_it_ended(
+    tmp_path: Path, forked: list[str], options: list[str], text: str | None, status: int, said: str
+):
     if text is not None:
         write(tmp_path, {"prog.py": PRELUDE + text + "\n"})
-    done = xsim(tmp_path, "-n", "1", *options, "prog.py")
+    done = xsim(tmp_path, "-n", "1", *options, "prog.py", run=forked)
     assert done.returncode == status
     assert said in done.stderr
     assert "xsim_py/" not in done.stderr

@@ -59,19 +59,19 @@ def known(case: Case | ulfm_cases.UlfmCase | Sweep) -> set[str]:
     return {*KNOWN["deliberate"].get(name, ()), *(["ResourceLeak"] if name in KNOWN["leaks"] else ())}
 
 
-@pytest.mark.parametrize("case", CASES if CAMPAIGN else CASES[::16], ids=str)
+@pytest.mark.parametrize("case", CASES if CAMPAIGN else CASES[::32], ids=str)
 def test_only_what_is_known_is_found(case: Case, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert classes_found(case) <= known(case)
 
 
-@pytest.mark.parametrize("case", WITH_DEATHS if CAMPAIGN else WITH_DEATHS[::16], ids=str)
+@pytest.mark.parametrize("case", WITH_DEATHS if CAMPAIGN else WITH_DEATHS[::32], ids=str)
 def test_only_what_is_known_is_found_where_processes_die(case: ulfm_cases.UlfmCase, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert classes_found(case, machine="shmem", set=ulfm_cases.VARIANTS["as_open_mpi"], ft=True) <= known(case)
 
 
-@pytest.mark.parametrize("case", UNHARMED if CAMPAIGN else UNHARMED[::16], ids=str)
+@pytest.mark.parametrize("case", UNHARMED if CAMPAIGN else UNHARMED[::32], ids=str)
 def test_only_what_is_known_is_found_where_all_are_prepared_and_nobody_dies(case: Sweep, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert classes_found(case, machine="gige", set={"spawn.universe": PLACES}, ft=True) <= known(case)

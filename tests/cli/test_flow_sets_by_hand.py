@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.campaign import CAMPAIGN
 from xsim_py.cli.flow_sets import FlowSet
 
 Way = list[str]
@@ -194,7 +195,7 @@ def topologies(draw: Any) -> tuple[dict[str, Any], int, Any]:
     return told, nodes * per_node, way
 
 
-FEW = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW = settings(max_examples=60 if CAMPAIGN else 15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @given(topologies(), st.data())

@@ -12,6 +12,7 @@ import pytest
 
 from tests.cases import ROOT
 from tests.cli.helpers import FakeSimulator
+from tests.warm import client
 from xsim_py.cli import main
 from xsim_py.cli.output_errors import CannotWrite, Patient, writing
 
@@ -21,10 +22,9 @@ FULL = "xsim: cannot write the output: No space left on device\n"
 
 def xsim(stdout: int, *words: str) -> tuple[int, str]:
     """Exit status and standard error of a command with that standard output, which is closed then."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    line = [sys.executable, "-m", "xsim_py", *words]
+    line = [sys.executable, "-ISc", client(), *words]
     try:
-        done = subprocess.run(line, env=environment, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=300)
+        done = subprocess.run(line, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=300)
     finally:
         os.close(stdout)
     return done.returncode, done.stderr

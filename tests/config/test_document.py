@@ -67,14 +67,14 @@ LAUGHS = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" fo
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[" * 100_000, ": nested more than 64 levels deep"),  # where depends on the version of libyaml
-        ("network: " + "{a: " * 20_000 + "1" + "}" * 20_000, "f:1:262: nested more than 64 levels deep"),
-        ("- " * 100_000, "f:1:129: nested more than 64 levels deep"),
-        ("? " * 100_000, "f:1:129: nested more than 64 levels deep"),
-        ("a0: &a0 []\n" + "".join(f"a{i}: &a{i} [*a{i - 1}]\n" for i in range(1, 20_000)), "64 levels deep"),
-        ("? &a0 []\n: 1\n" + "".join(f"? &a{i} [*a{i - 1}]\n: 1\n" for i in range(1, 20_000)), "a key must be a name"),
+        ("[" * 20_000, ": nested more than 64 levels deep"),  # where depends on the version of libyaml
+        ("network: " + "{a: " * 5_000 + "1" + "}" * 5_000, "f:1:262: nested more than 64 levels deep"),
+        ("- " * 20_000, "f:1:129: nested more than 64 levels deep"),
+        ("? " * 20_000, "f:1:129: nested more than 64 levels deep"),
+        ("a0: &a0 []\n" + "".join(f"a{i}: &a{i} [*a{i - 1}]\n" for i in range(1, 5_000)), "64 levels deep"),
+        ("? &a0 []\n: 1\n" + "".join(f"? &a{i} [*a{i - 1}]\n: 1\n" for i in range(1, 5_000)), "a key must be a name"),
         (LAUGHS, "f:15:6: too many values (more than 100,000, aliases included)"),
-        ("[" + "1," * 300_000 + "]", "f:1:1: too many values (more than 100,000, aliases included)"),
+        ("[" + "1," * 110_000 + "]", "f:1:1: too many values (more than 100,000, aliases included)"),
         ("a: \udcff", "f:1:1: not YAML: invalid UTF-8"),
     ],
 )
@@ -85,7 +85,7 @@ def test_what_no_description_needs_is_refused_at_once(text: str, said: str) -> N
     _, problems = read(text)
     took_s = time.process_time() - began_s
     gc.unfreeze()
-    assert took_s < 3
+    assert took_s < 1
     assert said in str(problems[0])
 
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.campaign import CAMPAIGN
 from xsim_py.config import load_machine
 from xsim_py.errors import ConfigError
 from xsim_py.machine import Machine, Topology
@@ -67,7 +68,7 @@ def check_routes(topology: Dragonfly | Cascade, *, shortest: bool = False) -> No
     st.sampled_from(["minimal", "valiant", "ecmp"]),
     st.data(),
 )
-@settings(max_examples=30)
+@settings(max_examples=30 if CAMPAIGN else 10)
 def test_routes_take_links_that_are_there(p: int, a: int, h: int, n: int, wiring: str, routing: str, data: Any) -> None:
     groups = data.draw(st.integers(1, a * h // n + 1))
     dragonfly = Dragonfly(p, a, h, groups=groups, between=n, wiring=wiring, routing=routing)
@@ -153,7 +154,7 @@ def test_valiant_draws_a_third_group_for_each_pair_by_the_seed() -> None:
 
 
 @given(st.integers(1, 4), st.integers(1, 3), st.integers(1, 2), st.data())
-@settings(max_examples=30)
+@settings(max_examples=30 if CAMPAIGN else 10)
 def test_cascades_have_no_holes(blades: int, chassis: int, hosts: int, data: Any) -> None:
     cascade = Cascade(data.draw(st.integers(1, blades)), chassis, blades, hosts, green=2, black=3, blue=4)
     check_routes(cascade)

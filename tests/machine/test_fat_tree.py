@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.campaign import CAMPAIGN
 from xsim_py.config import config_hash, load_machine
 from xsim_py.errors import ConfigError
 from xsim_py.machine import Machine, Topology
@@ -73,7 +74,7 @@ SHAPES = st.integers(1, 3).flatmap(
 
 
 @given(SHAPES, st.sampled_from(["dmodk", "ecmp"]), st.sampled_from(["destination", "source"]))
-@settings(max_examples=40)
+@settings(max_examples=40 if CAMPAIGN else 10)
 def test_distances_and_routes_are_those_of_the_graph(shape: Any, routing: str, cables: str) -> None:
     tree = FatTree(*shape, routing=routing, cables=cables)
     graph = as_graph(tree)

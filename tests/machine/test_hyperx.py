@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.campaign import CAMPAIGN
 from xsim_py.config import load_machine
 from xsim_py.errors import ConfigError
 from xsim_py.machine import Machine
@@ -22,7 +23,7 @@ from xsim_py.machine.hyperx import HyperX
     st.integers(1, 2),
     st.sampled_from(["dimension_order", "ecmp", "valiant"]),
 )
-@settings(max_examples=30)
+@settings(max_examples=30 if CAMPAIGN else 10)
 def test_routes_take_links_that_are_there(dims: list[int], hosts: int, routing: str) -> None:
     hyperx = HyperX(dims, hosts, range(1, len(dims) + 1), routing=routing)
     graph: networkx.MultiGraph[Any] = networkx.MultiGraph()

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.campaign import CAMPAIGN
 from xsim_py.machine.torus import Torus, Twist, fitting_dims, half_twists
 
 # Computed by breadth-first search over all pairs, in the project's reference notes: dims, twisted, diameter, mean.
@@ -155,7 +156,7 @@ def test_the_torus_of_a_power_of_two_is_full(nodes: int, dims: tuple[int, int, i
     assert fitting_dims(nodes) == dims
 
 
-@settings(max_examples=20)
+@settings(max_examples=20 if CAMPAIGN else 10)
 @given(st.integers(1, 10**6))
 def test_a_torus_for_the_half_twist_is_twice_as_long_as_wide(nodes: int) -> None:
     a, b, c = fitting_dims(nodes, half=True)

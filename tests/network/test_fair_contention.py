@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.campaign import CAMPAIGN
 from xsim_py.config import LayerSpec, load_machine
 from xsim_py.machine import Machine
 from xsim_py.network import make_network
@@ -78,7 +79,7 @@ def arrivals(account: FairContention, messages: list[tuple[int, tuple[int, int, 
 @pytest.mark.parametrize("bandwidth", ["8Gbps", "128Gbps", "3GB/s"])
 @pytest.mark.parametrize("name", MACHINES)
 @given(message=MESSAGE)
-@settings(max_examples=20)
+@settings(max_examples=20 if CAMPAIGN else 10)
 def test_a_message_alone_takes_the_closed_form_to_the_picosecond(
     name: str, bandwidth: str, message: tuple[int, int, int, int]
 ) -> None:
@@ -93,7 +94,7 @@ def test_a_message_alone_takes_the_closed_form_to_the_picosecond(
 
 
 @given(st.sampled_from(sorted(MACHINES)), st.lists(MESSAGE, max_size=25))
-@settings(max_examples=40)
+@settings(max_examples=40 if CAMPAIGN else 10)
 def test_sharing_never_makes_a_message_faster_nor_all_of_them_slower_than_one_after_the_other(
     name: str, messages: list[tuple[int, int, int, int]]
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.campaign import CAMPAIGN
 from xsim_py.network.flows import FairFlows, max_min_rates, max_min_rates_of_few
 
 SETS = sorted((Path(__file__).parent / "flow_sets").glob("*.json"))
@@ -119,7 +120,7 @@ def test_sets_of_flows_end_when_simgrid_says(file: Path) -> None:
 
 
 @given(st.lists(WAY, min_size=1, max_size=40))
-@settings(max_examples=40)
+@settings(max_examples=40 if CAMPAIGN else 10)
 def test_every_flow_has_a_full_link_on_which_nobody_has_more(ways: list[list[int]]) -> None:
     shares = rates(CAPACITIES, ways)
     used = [sum(share * way.count(link) for share, way in zip(shares, ways, strict=True)) for link in range(8)]
@@ -131,7 +132,7 @@ def test_every_flow_has_a_full_link_on_which_nobody_has_more(ways: list[list[int
 
 
 @given(st.lists(WAY, min_size=1, max_size=40))
-@settings(max_examples=40)
+@settings(max_examples=40 if CAMPAIGN else 10)
 def test_arrays_and_lists_fill_alike_to_the_last_bit(ways: list[list[int]]) -> None:
     capacities = np.array([np.inf, *CAPACITIES])
     numbered = [[link + 1 for link in way] for way in ways]
@@ -143,7 +144,7 @@ def test_arrays_and_lists_fill_alike_to_the_last_bit(ways: list[list[int]]) -> N
 
 
 @given(st.lists(FLOW, min_size=1, max_size=30))
-@settings(max_examples=40)
+@settings(max_examples=40 if CAMPAIGN else 10)
 def test_what_is_found_bit_by_bit_is_what_is_found_anew_at_every_event(flows: list[Any]) -> None:
     assert ends(CAPACITIES, flows) == pytest.approx(ends_by_definition(CAPACITIES, flows), rel=1e-9)
 
@@ -168,7 +169,7 @@ def test_many_flows_are_found_as_few_are(flows: list[Any], random: Any) -> None:
 
 
 @given(st.lists(FLOW, min_size=2, max_size=30), st.randoms(use_true_random=False))
-@settings(max_examples=40)
+@settings(max_examples=40 if CAMPAIGN else 10)
 def test_the_order_in_which_flows_are_told_does_not_matter(flows: list[Any], random: Any) -> None:
     order = list(range(len(flows)))
     random.shuffle(order)
@@ -178,7 +179,7 @@ def test_the_order_in_which_flows_are_told_does_not_matter(flows: list[Any], ran
 
 
 @given(st.lists(FLOW, min_size=1, max_size=20), st.integers(0, 2**70))
-@settings(max_examples=40)
+@settings(max_examples=40 if CAMPAIGN else 10)
 def test_whole_times_are_the_nearest_ones_wherever_the_clock_stands(flows: list[Any], start: int) -> None:
     step = 10**9
     capacities = [capacity / step for capacity in CAPACITIES]
@@ -219,7 +220,7 @@ MOST = st.sampled_from([0.25, 0.5, 1.0, 4.0, math.inf])
 
 
 @given(st.lists(st.tuples(WAY, MOST), min_size=1, max_size=60))
-@settings(max_examples=60)
+@settings(max_examples=60 if CAMPAIGN else 10)
 def test_a_rate_that_a_flow_does_not_exceed_is_a_link_of_its_own(flows: list[tuple[list[int], float]]) -> None:
     capacities = np.array([math.inf, *CAPACITIES])
     own = np.array([*capacities, *(most for _, most in flows)])

@@ -63,16 +63,18 @@ def test_a_picture_of_pairs(tmp_path):
         result.draw_pairs(tmp_path / "pairs.svg", of="seconds")
 
 
+SMALL = Look(size=(3.5, 2.6))
+
+
 @pytest.mark.parametrize(
-    ("sizes", "of", "labels"),
+    ("sizes", "of", "labels", "look"),
     [
-        ([1, 10, 1000, 100_000], "bytes", ["2 B", "16 B", "128 B", "1 KiB", "8 KiB", "64 KiB"]),
-        ([3 << 20, 5 << 20], "bytes", ["0 B", "1 MiB", "2 MiB", "3 MiB", "4 MiB", "5 MiB"]),
-        ([1, 2, 20_000], "messages", ["1", "10", "100", "1,000", "10,000"]),
-        ([2, 4], "messages", ["0", "1", "2", "3", "4"]),
+        ([1, 10, 1000, 100_000], "bytes", ["2 B", "16 B", "128 B", "1 KiB", "8 KiB", "64 KiB"], Look()),
+        ([3 << 20, 5 << 20], "bytes", ["0 B", "1 MiB", "2 MiB", "3 MiB", "4 MiB", "5 MiB"], SMALL),
+        ([1, 2, 20_000], "messages", ["1", "10", "100", "1,000", "10,000"], SMALL),
+        ([2, 4], "messages", ["0", "1", "2", "3", "4"], Look()),
     ],
 )
-@pytest.mark.parametrize("look", [Look(), Look(size=(3.5, 2.6))])
 def test_the_colour_bar_is_as_high_as_the_matrix_and_has_plain_labels(
     sizes: list[int], of: str, labels: list[str], look: Look
 ) -> None:

@@ -178,9 +178,8 @@ if MPIEXEC.exists():
 
     def test_real_processes_that_cut_a_node_can_not_share_its_memory(monkeypatch: pytest.MonkeyPatch):
         monkeypatch.chdir(ROOT)
-        code = "from mpi4py import MPI; MPI.Win.Allocate_shared(8)"
+        code = "from mpi4py import MPI; MPI.Win.Allocate_shared(8); print('own'); "
         options = ["run", "-n", "2", "--machine", "gige", "--set", "machine.cores_per_node=2"]
-        assert mpiexec(2, "-m", "xsim_py", *options, "-c", code).returncode == 0
-        done = mpiexec(2, "-m", "xsim_py", *options, "-c", code.replace("8", "8, comm=MPI.COMM_WORLD"))
-        assert done.returncode == 1
+        done = mpiexec(2, "-m", "xsim_py", *options, "-c", f"{code}MPI.Win.Allocate_shared(8, comm=MPI.COMM_WORLD)")
+        assert (done.returncode, done.stdout) == (1, "own\nown\n")
         assert "NotImplementedError: MPI_Win_allocate_shared: the ranks of this node are simulated by" in done.stderr

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.campaign import CAMPAIGN
 from xsim_py import simulate
 from xsim_py.config import load_machine
 from xsim_py.machine import Machine
@@ -138,7 +139,7 @@ MESSAGES = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=20)
+@settings(max_examples=20 if CAMPAIGN else 10)
 @given(MESSAGES.map(sorted), st.sampled_from([1, 2, 4]))
 def test_random_messages_arrive_as_by_hand(messages: list[tuple[int, int, int]], nics: int) -> None:
     described = machine({"bandwidth": "10GB/s"}, nics=nics)
@@ -206,7 +207,7 @@ COSTS = st.fixed_dictionaries(
 NICS = st.fixed_dictionaries({}, optional={"bandwidth": SPEED, "duplex": st.just("half"), "latency": LATENCY})
 
 
-@settings(max_examples=25)
+@settings(max_examples=25 if CAMPAIGN else 10)
 @given(
     COSTS, COSTS, st.none() | NICS, st.none() | SPEED, st.sampled_from(["full", "half"]), st.none() | SPEED,
     st.sampled_from([1, CORES]),

@@ -100,6 +100,7 @@ for _ in range(4):
 BARRIERS = "for _ in range(4):\n    comm.Barrier()\n    print(MPI.Wtime())\n"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("victims", [(4,), (5, 7), (1, 2)])
 @pytest.mark.parametrize("after_us", [0, 30])
 @pytest.mark.parametrize("ulfm", ["two_phase", "agreement"])

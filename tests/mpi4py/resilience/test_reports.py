@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from tests.campaign import CAMPAIGN
 from tests.mpi4py.resilience.layered import DIE, layered
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -81,7 +82,7 @@ def test_a_report_names_the_ranks_roots_and_numbers_of_the_program(call: str, tm
     of = {"a duplicate": "a communicator of 8 ranks", "a window": "a window of 8 ranks", "a file": "file 'file' of 8"}
     number = {"2" if call == "a duplicate" else "9"}
     runs = [({"resilience": None}, True), ({}, True), ({}, False), ({"options": {"group": 3}}, False)]
-    for told, whole in runs:
+    for told, whole in runs if CAMPAIGN else runs[list(WRONG).index(call) % 2 :: 2]:
         result = layered(BEFORE.format(whole=whole) + code, ranks=8, **told)[1]
         pairs = named(result.report)
         assert result.ended == "stalled"

@@ -11,6 +11,7 @@ import pytest
 
 from tests.cases import ROOT
 from tests.process.launch import PRELUDE, write
+from tests.warm import client
 
 TEXT = """
 import helper
@@ -44,7 +45,7 @@ def debug(tmp_path: Path) -> Callable[..., Session]:
     def run(commands: list[str], *, stop: tuple[int, ...]) -> Session:
         write(tmp_path, {"prog.py": PRELUDE + TEXT.format(stop=stop), "helper.py": ""})
         done = subprocess.run(
-            [sys.executable, "-m", "xsim_py", "run", "-n", "3", "--quiet", "prog.py"],
+            [sys.executable, "-ISc", client(), "run", "-n", "3", "--quiet", "prog.py"],
             input="".join(f"{command}\n" for command in commands),
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONBREAKPOINT": ""},

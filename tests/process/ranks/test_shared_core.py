@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.campaign import CAMPAIGN
 from xsim_py import simulate
 from xsim_py.errors import ConfigError
 
@@ -80,7 +81,7 @@ def by_hand(plans: list[list[tuple[int, int]]]) -> list[list[Fraction]]:
 PLAN = st.lists(st.tuples(st.integers(0, 5000), st.integers(1, 5000)), min_size=1, max_size=4)
 
 
-@settings(max_examples=30)
+@settings(max_examples=30 if CAMPAIGN else 10)
 @given(st.lists(PLAN, min_size=1, max_size=5))
 def test_random_stretches_end_as_by_hand(plans: list[list[tuple[int, int]]]) -> None:
     found = run(plans, machine(1)).values
