@@ -3,6 +3,7 @@
 Text is measured by matplotlib's renderer.
 """
 
+from functools import cache
 from itertools import pairwise, product
 from pathlib import Path
 
@@ -28,6 +29,12 @@ def laid_out(figure: Figure) -> Figure:
     return figure
 
 
+@cache
+def drawn(kind: str, columns: int = 1) -> Figure:
+    """Return a figure that several tests look at, and none changes."""
+    return laid_out(KINDS[kind](Look(columns=columns, font="serif" if columns == 1 else "sans-serif")))
+
+
 def every_axes(figure: Figure) -> list:
     return [each for axes in figure.axes for each in (axes, *axes.child_axes)]
 
@@ -49,8 +56,7 @@ def texts(figure: Figure) -> list:
     [*product(KINDS, [1]), *[*product(KINDS, [2])][:: 1 if CAMPAIGN else 5]],
 )
 def test_nothing_overlaps_and_nothing_is_cut_off(kind: str, columns: int):
-    font = "serif" if columns == 1 else "sans-serif"
-    figure = laid_out(KINDS[kind](Look(columns=columns, font=font)))
+    figure = drawn(kind, columns)
     width, height = figure.bbox.size
     assert width / figure.dpi == pytest.approx({1: 3.5, 2: 7.2}[columns])
     for text in texts(figure):
@@ -89,7 +95,7 @@ def _check_titles(figure: Figure) -> None:
 
 def test_data_take_most_of_a_column():
     for kind in ("timeline", "waits", "few_lines", "speedup"):
-        figure = laid_out(KINDS[kind](Look(columns=1)))
+        figure = drawn(kind)
         assert figure.axes[0].bbox.width > 0.7 * figure.bbox.width, kind
         assert figure.axes[0].bbox.height > 0.3 * figure.bbox.height, kind
 
@@ -98,29 +104,29 @@ def test_data_take_most_of_a_column():
 
 
 def test_bars_are_the_table():
-    axes = KINDS["waits"](Look(columns=1)).axes[0]
+    axes = drawn("waits").axes[0]
     table = waits_table()
     bars = {container.get_label(): [bar.get_height() for bar in container] for container in axes.containers}
     assert bars == {PART_NAMES[name]: pytest.approx([1e6 * s for s in table[f"{name}_s"]]) for name in PARTS}
 
 
 def test_a_matrix_is_the_table():
-    (image,) = KINDS["pairs"](Look(columns=2)).axes[0].images
+    (image,) = drawn("pairs").axes[0].images
     assert (np.ma.filled(image.get_array(), 0) == matrix(pairs_table(), ranks=64)).all()
 
 
 def test_lines_are_the_table_with_a_marker_each_and_an_ideal_without():
-    axes = KINDS["speedup"](Look(columns=1)).axes[0]
-    drawn = {line.label: list(zip(line.x, line.y, strict=True)) for line in speedup_lines()}
+    axes = drawn("speedup").axes[0]
+    wanted = {line.label: list(zip(line.x, line.y, strict=True)) for line in speedup_lines()}
     found = {container.get_label(): container.lines[0] for container in axes.containers}
     found |= {line.get_label(): line for line in axes.lines if line.get_label() == "ideal"}
-    assert {label: [tuple(point) for point in line.get_xydata()] for label, line in found.items()} == drawn
+    assert {label: [tuple(point) for point in line.get_xydata()] for label, line in found.items()} == wanted
     assert found.pop("ideal").get_marker() == "None"
     assert len({line.get_marker() for line in found.values()}) == len(found)
 
 
 def test_a_timeline_is_the_trace():
-    axes = KINDS["timeline"](Look(columns=1)).axes[0]
+    axes = drawn("timeline").axes[0]
     (image,) = axes.images
     array = np.asarray(image.get_array())
     colours = {entry.get_text(): to_hex(patch.get_facecolor()) for entry, patch in _patches(axes.figure)}
