@@ -109,14 +109,20 @@ def test_what_comes_of_the_check_is_the_sum_over_all_pairs_of_levels():
     assert visits[1][low : high + 1] == pytest.approx(boltzmann / boltzmann.sum())
 
 
+SMALLER = ("--walkers", 1000, "--rounds", 40, "--steps", 40, "--ln-f", 1e-5)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("ranks", [8, 12] if CAMPAIGN else [8])
-def test_the_density_of_states_is_found(ranks: int):
-    """With the default arguments, and well within the tolerance that these have: 0.05, at ln f = 1e-6."""
-    run = simulated("wang_landau.py", ranks=ranks)
+@pytest.mark.parametrize(
+    ("ranks", "words", "ln_f", "most"),
+    [(8, (), 1e-6, 0.02), (12, (), 1e-6, 0.02)] if CAMPAIGN else [(8, SMALLER, 1e-5, 0.03)],
+)
+def test_the_density_of_states_is_found(ranks: int, words: tuple[object, ...], ln_f: float, most: float):
+    """Well within the default tolerance, 0.05; in a campaign with the default arguments."""
+    run = simulated("wang_landau.py", *words, ranks=ranks)
     assert state(run)[1:] == ("right: True", 0)
-    assert float(re.search(r"ln f (\S+)", run.out)[1]) < 1e-6
-    assert float(re.search(r"ln g is off by at most ([\d.]+)", run.out)[1]) < 0.02
+    assert float(re.search(r"ln f (\S+)", run.out)[1]) < ln_f
+    assert float(re.search(r"ln g is off by at most ([\d.]+)", run.out)[1]) < most
 
 
 def test_a_larger_lattice_is_judged_by_kaufmans_solution():

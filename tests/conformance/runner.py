@@ -74,6 +74,20 @@ def with_fewer_arrays(options, setup=main.setup_modules):
             types = [*family[0].TypeMap.items()]
             for place, kind in enumerate(family):
                 kind.TypeMap = dict(types[place :: len(family)])
+        main.TestLoader = FewerTypes
+
+
+class FewerTypes(main.TestLoader):
+    """A loader that deals element types out among the classes of a module, and leaves a quarter of its datatypes."""
+
+    def loadTestsFromModule(self, module, **options):
+        for base in [each for each in vars(module).values() if "TYPECODES" in getattr(each, "__dict__", ())]:
+            kinds = base.__subclasses__()
+            for place, kind in enumerate(kinds):
+                kind.TYPECODES = base.TYPECODES[place :: len(kinds)]
+        if hasattr(module, "datatypes"):
+            module.datatypes[:] = module.datatypes[::4]
+        return super().loadTestsFromModule(module, **options)
 
 
 NUMPY_ALONE, TYPES_DEALT_OUT = OURS = "--numpy-arrays", "--types-dealt-out"

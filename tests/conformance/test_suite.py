@@ -33,6 +33,7 @@ LEFT_TO_CAMPAIGN = frozenset(
         "test_datatype",
         "test_io",
         "test_msgspec",
+        "test_p2p_buf",
         "test_p2p_buf_part",
         "test_pack",
         "test_rma",

@@ -80,7 +80,7 @@ def test_a_run_that_ends_its_worker_or_cannot_be_ended_is_told_with_its_line(mon
 
 
 def test_a_worker_that_keeps_much_memory_does_no_other_run():
-    kept = f"kept = b'x' * {500 << 20}; ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))"  # nobody frees it
+    kept = f"kept = b'x' * {420 << 20}; ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))"  # nobody frees it
     keep = f"import ctypes; {kept}; {TELL}"
     outcomes = dict(do_in_workers([task(keep), task(TELL)], 1))
     assert outcomes[0]["captured"]["pid"] != outcomes[1]["captured"]["pid"]

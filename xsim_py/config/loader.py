@@ -26,6 +26,7 @@ _WHAT: Final = "machine description"
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 
 
+@cache
 def bundled(name: str) -> Path:
     """Return the directory ``models`` or ``apps``.
 

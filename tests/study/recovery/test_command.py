@@ -11,6 +11,8 @@ from xsim_py.errors import ConfigError, XsimError
 from xsim_py.study import load_study, plan_runs, run_study
 from xsim_py.study.recovery.command import METRICS, check, do
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 STUDY: dict[str, Any] = {
     "name": "both",
     "command": "compare-recovery",
