@@ -85,7 +85,7 @@ def test_what_no_description_needs_is_refused_at_once(text: str, said: str) -> N
     _, problems = read(text)
     took_s = time.process_time() - began_s
     gc.unfreeze()
-    assert took_s < 1
+    assert took_s < 3
     assert said in str(problems[0])
 
 
