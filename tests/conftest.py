@@ -107,17 +107,30 @@ def what_earlier_tests_left() -> None:
     gc.freeze()
 
 
-@pytest.fixture
-def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let studies do here what they give to worker processes, whose start takes longer than a short run does."""
+def _without_workers(patch: pytest.MonkeyPatch) -> None:
+    """Make studies run their tasks in this process: a worker takes longer to start than a short run takes."""
 
     def do_here(function: str, tasks: Sequence[Any], _jobs: int, **_imports: Any) -> Iterator[tuple[int, Any]]:
         module, _, name = function.partition(":")
         return ((number, getattr(import_module(module), name)(task)) for number, task in enumerate(tasks))
 
     for module in ("xsim_py.workers", "xsim_py.study.recovery.experiment", "xsim_py.ftco.ensemble"):
-        monkeypatch.setattr(f"{module}.do_in_workers", do_here)
-    monkeypatch.setattr("xsim_py.explore.runs.in_workers", lambda program: False)
+        patch.setattr(f"{module}.do_in_workers", do_here)
+    patch.setattr("xsim_py.explore.runs.in_workers", lambda program: False)
+
+
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the studies of a test without worker processes."""
+    _without_workers(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def module_in_this_process() -> Iterator[None]:
+    """Run the studies of a module, and those of its module fixtures, without worker processes."""
+    with pytest.MonkeyPatch.context() as patch:
+        _without_workers(patch)
+        yield
 
 
 # A function that is simulated has its module executed anew in each rank. To make the strategies and properties of a

@@ -68,18 +68,19 @@ class Read(NamedTuple):
 def read(path: Path) -> Read:
     text = path.read_text(encoding="utf-8")
     tree = ast.parse(text)
-    found = [node for node in ast.walk(tree) if isinstance(node, Documented)]
+    nodes = [*ast.walk(tree)]
+    found = [node for node in nodes if isinstance(node, Documented)]
     comments = [number for number, line in enumerate(text.splitlines(), 1) if line.lstrip().startswith("#")]
     return Read(
         {f"{node.lineno} {node.name}": length(node, comments) for node in found if isinstance(node, Function)},
         [docstring for node in found if (docstring := ast.get_docstring(node))],
         [node.name for node in tree.body if isinstance(node, ast.ClassDef)],
         bool(ast.get_docstring(tree)),
-        [f"{node.lineno} {node.attr}" for node in ast.walk(tree) if is_private_of_another(node)],
+        [f"{node.lineno} {node.attr}" for node in nodes if is_private_of_another(node)],
         {f"{node.lineno} {node.name}": positional(node.args) for node in found if isinstance(node, Function)},
         [
             node.arg if isinstance(node, ast.arg) else ast.unparse(node.target).rpartition(".")[2]
-            for node in ast.walk(tree)
+            for node in nodes
             if isinstance(node, ast.arg | ast.AnnAssign)
             and isinstance(node.annotation, ast.Name)
             and node.annotation.id == "Any"

@@ -31,6 +31,7 @@ LEFT_TO_CAMPAIGN = frozenset(
         "test_cco_ngh_buf",
         "test_cco_pr_ngh_buf",
         "test_datatype",
+        "test_file",
         "test_io",
         "test_msgspec",
         "test_p2p_buf",
@@ -39,6 +40,7 @@ LEFT_TO_CAMPAIGN = frozenset(
         "test_rma",
         "test_rma_nb",
         "test_util_dtlib",
+        "test_util_pkl5",
     }
 )
 """On several ranks, these do what they do on one, or what others do by calls of another form, and take very long."""

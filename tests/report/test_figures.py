@@ -53,7 +53,7 @@ def texts(figure: Figure) -> list:
 
 @pytest.mark.parametrize(
     ("kind", "columns"),
-    [*product(KINDS, [1]), *[*product(KINDS, [2])][:: 1 if CAMPAIGN else 5]],
+    [*product(KINDS, [1]), *[*product(KINDS, [2])][:: 1 if CAMPAIGN else 7]],
 )
 def test_nothing_overlaps_and_nothing_is_cut_off(kind: str, columns: int):
     figure = drawn(kind, columns)

@@ -47,8 +47,8 @@ def check_kept(study: str, results: StudyResults) -> None:
 
 # The rows of FTCO's studies have a form of their own: tests/ftco/test_computed.py.
 KEPT = [name for name in presets() if rows_file(name).exists() and not name.startswith("ftco-")]
-# Others are compared below with the rows that are kept, one run of fampi's takes long, and one program has two studies.
-QUICK = ["lattice-boltzmann", "propagation", "repartition", "sparse-grid"]
+# Others are compared below with the rows that are kept, or one run of theirs takes seconds.
+QUICK = ["lattice-boltzmann", "propagation"]
 
 
 @pytest.mark.parametrize("name", KEPT if CAMPAIGN else QUICK)
@@ -79,7 +79,7 @@ def test_the_figures_of_the_xsim_paper_have_its_numbers_of_ranks():
 
 
 def test_recovery_is_shrink_and_starting_again_and_revoke_costs_nothing(tmp_path):
-    results = results_of("xsim-fig1", tmp_path, only=["ranks=8,32", "machine=GigE,SHMEM"], draw=True)
+    results = results_of("xsim-fig1", tmp_path, only=["ranks=4,16", "machine=GigE,SHMEM"])
     check_kept("xsim-fig1", results)
     for machine in ("GigE", "SHMEM"):
         without = by(results, "total_us", machine=machine, fail="no failure")
@@ -94,17 +94,19 @@ def test_recovery_is_shrink_and_starting_again_and_revoke_costs_nothing(tmp_path
             assert with_one[index] > without[index] + shrink[index]
             assert shrink[index] > again[index] > 100 * revoke[index]
     assert by(results, "total_us", machine="SHMEM") < by(results, "total_us", machine="GigE")
-    assert {path.name for path in tmp_path.glob("*.png")} == {"xsim-fig1.png", "xsim-fig1-parts.png"}
+    drawn = {"xsim-fig1.png", "xsim-fig1-parts.png"} if CAMPAIGN else set()
+    assert {path.name for path in tmp_path.glob("*.png")} == drawn
 
 
 def test_replacing_a_process_takes_what_the_closed_form_says_and_with_a_slow_launcher_what_was_measured(tmp_path):
     """Ali and others measured 1.5 s on 64 cores."""
-    results = results_of("respawn-phases", tmp_path, only=["ranks=8,64"], draw=True)
+    results = results_of("respawn-phases", tmp_path, only=["ranks=8,64"])
     timeout_us, launcher_us, latency_us = 200, 240_000, 20
     constant = by(results, "iteration_us", **{"spawn.startup": "constant"})
     assert constant == [timeout_us + launcher_us + (7 * levels - 2) * latency_us for levels in (3, 6)]
     assert by(results, "iteration_us", **{"spawn.startup": "measured"})[1] == pytest.approx(1.5e6, rel=1e-3)
-    assert {path.name for path in tmp_path.glob("*.png")} == {"respawn-phases.png", "respawn-iteration.png"}
+    drawn = {"respawn-phases.png", "respawn-iteration.png"} if CAMPAIGN else set()
+    assert {path.name for path in tmp_path.glob("*.png")} == drawn
 
 
 def test_a_monte_carlo_method_goes_on_and_takes_as_long_as_its_work(tmp_path):

@@ -17,6 +17,9 @@ from xsim_py.mpi.batched.timing import _Ranks
 from xsim_py.mpi.batched.undo import Resender
 from xsim_py.report import Result
 
+MOST = 33 if CAMPAIGN else 17
+"""The ranks of the largest random program: one more than a power of two."""
+
 LAYER = {"bandwidth": "8Gbps", "eager_threshold": "1KiB"}
 OVERHEADS = {"send_overhead": "300ns", "recv_overhead": "700ns", "gap": "400ns"}
 MACHINES: dict[str, dict[str, Any]] = {
@@ -380,7 +383,7 @@ PREFERENCE = st.fixed_dictionaries({}, optional={name: st.sampled_from(names) fo
 @given(
     st.lists(st.one_of(COLLECTIVE, COLLECTIVE, AROUND), max_size=12),
     st.sampled_from(sorted(MACHINES)),
-    st.integers(1, 33),
+    st.integers(1, MOST),
     PREFERENCE,
     st.booleans(),
     SHARDS,
@@ -396,7 +399,7 @@ def test_any_program(
     TROUBLE,
     st.lists(st.one_of(COLLECTIVE, AROUND, TROUBLE), min_size=1, max_size=6),
     st.sampled_from(sorted(MACHINES)),
-    st.integers(2, 33),
+    st.integers(2, MOST),
     PREFERENCE,
     st.booleans(),
     SHARDS,
@@ -489,7 +492,7 @@ def test_a_revocation_that_comes_without_a_message() -> None:
 
 
 DEATHS = st.lists(
-    st.tuples(st.integers(0, 32), st.booleans(), st.integers(0, 150_000)),
+    st.tuples(st.integers(0, MOST - 1), st.booleans(), st.integers(0, 150_000)),
     min_size=1,
     max_size=3,
     unique_by=itemgetter(0),
@@ -517,10 +520,10 @@ def test_any_program_in_which_ranks_fail(
         for rank, timed, when in deaths
     ]
     described = {**MACHINES[machine], "mpi": {"collectives": wanted}}
-    check(steps, described, 33, fail=failures, ft=False, trace=trace, shards=shards)
+    check(steps, described, MOST, fail=failures, ft=False, trace=trace, shards=shards)
 
 
-@settings(max_examples=50 if CAMPAIGN else 15)
+@settings(max_examples=50 if CAMPAIGN else 8)
 @given(
     st.lists(st.one_of(COLLECTIVE, COLLECTIVE, RECOVERY), min_size=1, max_size=9),
     DEATHS,
@@ -549,7 +552,7 @@ def test_any_program_that_goes_on_without_those_who_fail(
         for rank, timed, when in deaths
     ]
     options: dict[str, Any] = {"fail": failures, "ft": True, "trace": trace, "shards": shards}
-    check(steps, {**MACHINES[machine], "mpi": mpi}, 33, program=survive, **options)
+    check(steps, {**MACHINES[machine], "mpi": mpi}, MOST, program=survive, **options)
 
 
 @pytest.mark.parametrize("shards", [1, 2])
@@ -580,9 +583,9 @@ def test_collectives_of_survivors_are_computed(shards: int, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("operation", "algorithm"), [(operation, name) for operation in COMPUTED for name in ALGORITHMS[operation]]
 )
-@settings(max_examples=6 if CAMPAIGN else 3)
+@settings(max_examples=6 if CAMPAIGN else 2)
 @given(
-    st.integers(2, 33),
+    st.integers(2, MOST),
     st.sampled_from([0, 1, 3, 50]),
     st.sampled_from(OPS),
     st.sampled_from(sorted(MACHINES)),

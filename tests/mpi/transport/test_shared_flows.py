@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.campaign import CAMPAIGN
+from tests.campaign import CAMPAIGN, SHARDS
 from tests.mpi.transport.test_shared_links import (
     LAYERED,
     MIXED,
@@ -174,7 +174,7 @@ def test_messages_end_when_the_flows_of_a_set_do(name: str) -> None:
     assert [came[number] for number in range(len(flows))] == pytest.approx(told["finish_s"], rel=1e-6)
 
 
-@settings(max_examples=20 if CAMPAIGN else 8)
+@settings(max_examples=20 if CAMPAIGN else 4)
 @given(TRAFFIC, st.sampled_from([0, 100]), st.integers(2, 16))
 def test_any_traffic_is_the_same_for_all_shards(messages: list[Sent], per_hop: int, shards: int) -> None:
     messages.sort()
@@ -183,7 +183,7 @@ def test_any_traffic_is_the_same_for_all_shards(messages: list[Sent], per_hop: i
     assert times_of(messages, shards=shards, **network) == whole
 
 
-@settings(max_examples=15 if CAMPAIGN else 6)
+@settings(max_examples=15 if CAMPAIGN else 4)
 @given(TRAFFIC)
 def test_messages_that_do_not_meet_take_as_long_as_without_contention(messages: list[Sent]) -> None:
     apart = [sent._replace(time_ns=number * 10_000) for number, sent in enumerate(messages)]
@@ -286,7 +286,7 @@ def test_the_digest_does_not_depend_on_the_shards(what: str, tmp_path: Path) -> 
     elif what == "nodes":
         machine |= {"machine": {"cores_per_node": 2, "sockets_per_node": 2}, "memory": {"bandwidth": "6Gbps"}}
         machine |= {"nic": {"both_ways": 0.7}, "same_node": {"latency": "200ns"}}
-    runs: list[dict[str, Any]] = [{"shards": shards} for shards in ((1, 3) if more else (1, 2, 3, 7))]
+    runs: list[dict[str, Any]] = [{"shards": shards} for shards in ((1, 3) if more else SHARDS)]
     runs += [] if more else [{"shards": 3, "trace": True}, {"isolation": "process:4"}]
     results = [simulate(program, ranks=16, machine=machine, **each) for each in runs]
     assert {result.ended for result in results} == {"finished"}
@@ -296,7 +296,7 @@ def test_the_digest_does_not_depend_on_the_shards(what: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("when_s", [0, 5e-6, 4e-5])
 def test_an_abort_leaves_the_messages_on_the_links(when_s: float) -> None:
     machine = torus(4, 4, contention="flows")
-    results = [simulate(abort_at, ranks=16, machine=machine, args=[when_s], shards=shards) for shards in (1, 2, 3, 7)]
+    results = [simulate(abort_at, ranks=16, machine=machine, args=[when_s], shards=shards) for shards in SHARDS]
     assert {(result.ended, result.exit_status) for result in results} == {("aborted", 3)}
     assert len({(result.digest, result.virtual_time_s, result.events) for result in results}) == 1
 

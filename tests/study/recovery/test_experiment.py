@@ -13,7 +13,7 @@ from xsim_py.report.phases import Phases
 from xsim_py.study.recovery.comparison import Case, RecoveryComparison
 from xsim_py.study.recovery.experiment import Experiment, compare_recovery, own_schemes, parse_call, plan_recovery
 
-pytestmark = pytest.mark.usefixtures("in_this_process")
+pytestmark = pytest.mark.usefixtures("module_in_this_process")
 
 MACHINES = {"gige": "gige", "shmem": "shmem", "torus3d": "torus3d"}
 TIMEOUT_PS = 2 * 10**12
@@ -68,19 +68,27 @@ def test_a_program_that_exits_with_an_error_is_reported_with_its_last_line(tmp_p
     assert (run.exit_status, run.said.splitlines()[-1]) == (1, "cannot read input.txt")
 
 
+LAYERED: dict[str, Any] = {"ranks": (8,), "failures": ("1",), "schemes": ("ftco", "ulfm", "legio", "restart")}
+
+
+@pytest.fixture(scope="module")
+def without_layer(module_in_this_process: None) -> RecoveryComparison:
+    """Compare all schemes without options of the resilience layer."""
+    return compared(**LAYERED)
+
+
 @pytest.mark.parametrize("options", [{"mpi.resilience.group": 4}, {"mpi.resilience": {"type": "legio"}}])
-def test_the_layer_and_its_options_are_those_of_the_scheme_legio_alone(options, tmp_path: Path):
-    schemes = ("ftco", "ulfm", "legio", "restart")
-    told: dict[str, Any] = {"ranks": (8,), "failures": ("1",), "schemes": schemes}
-    plain = compared(**told)
-    found = [compared(**told, overrides=options)]
+def test_the_layer_and_its_options_are_those_of_the_scheme_legio_alone(
+    without_layer: RecoveryComparison, options: dict[str, Any], tmp_path: Path
+):
+    found = [compared(**LAYERED, overrides=options)]
     if "mpi.resilience" in options:
         file = tmp_path / "m.yaml"
         file.write_text((ROOT / "models" / "gige.yaml").read_text() + "mpi: {resilience: {type: legio}}\n")
-        found.append(compared(**told, machines={"gige": str(file)}))
+        found.append(compared(**LAYERED, machines={"gige": str(file)}))
     for comparison in found:
-        same = {run.case.scheme for run, other in zip(comparison.runs, plain.runs, strict=True) if run == other}
-        assert same == ({*schemes} if "mpi.resilience" in options else {"ftco", "ulfm", "restart"})
+        same = {run.case.scheme for run, other in zip(comparison.runs, without_layer.runs, strict=True) if run == other}
+        assert same == ({*LAYERED["schemes"]} if "mpi.resilience" in options else {"ftco", "ulfm", "restart"})
 
 
 def test_an_option_of_the_layer_that_there_is_not_is_refused_also_where_the_layer_is_not_compared():
@@ -283,7 +291,7 @@ def test_what_a_program_has_lost_is_in_the_table(tmp_path: Path):
 
 
 @pytest.fixture(scope="module")
-def table1() -> RecoveryComparison:
+def table1(module_in_this_process: None) -> RecoveryComparison:
     """The ranks of table 1, or fewer, on three networks, FTCO and ULFM."""
     return compared(machines=MACHINES, ranks=(RANKS,), schemes=("ftco", "ulfm"))
 
@@ -326,7 +334,7 @@ def test_the_program_s_own_clock_measures_the_same(tmp_path: Path):
     told = {
         "program": str(ROOT / "apps" / "allreduce_loop.py"),
         "args": ("--scheme", "{scheme}", "--times"),
-        "ranks": (24,),
+        "ranks": (8,),
     }
     out = tmp_path / "out"
     out.mkdir()
