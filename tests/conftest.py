@@ -9,7 +9,6 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.campaign import CAMPAIGN
+from tests.warm import tasks_run_here
 from xsim_py.process.programs.private_modules import PrivateModules
 
 # A deadline measures how busy the machine is; a derandomised run fails on every machine or on none.
@@ -107,29 +107,17 @@ def what_earlier_tests_left() -> None:
     gc.freeze()
 
 
-def _without_workers(patch: pytest.MonkeyPatch) -> None:
-    """Make studies run their tasks in this process: a worker takes longer to start than a short run takes."""
-
-    def do_here(function: str, tasks: Sequence[Any], _jobs: int, **_imports: Any) -> Iterator[tuple[int, Any]]:
-        module, _, name = function.partition(":")
-        return ((number, getattr(import_module(module), name)(task)) for number, task in enumerate(tasks))
-
-    for module in ("xsim_py.workers", "xsim_py.study.recovery.experiment", "xsim_py.ftco.ensemble"):
-        patch.setattr(f"{module}.do_in_workers", do_here)
-    patch.setattr("xsim_py.explore.runs.in_workers", lambda program: False)
-
-
 @pytest.fixture
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run the studies of a test without worker processes."""
-    _without_workers(monkeypatch)
+    tasks_run_here(monkeypatch.setattr)
 
 
 @pytest.fixture(scope="module")
 def module_in_this_process() -> Iterator[None]:
     """Run the studies of a module, and those of its module fixtures, without worker processes."""
     with pytest.MonkeyPatch.context() as patch:
-        _without_workers(patch)
+        tasks_run_here(patch.setattr)
         yield
 
 

@@ -180,12 +180,12 @@ def _report(folder: Path) -> Path:
     return folder.parent / f"{folder.name}-report.txt"
 
 
-def prepared(folder: Path, *, checked: bool = False, drawing: bool = False) -> dict[str, str]:
+def prepared(folder: Path, *, checked: bool = False) -> dict[str, str]:
     """Put `xsim`, `python` and `mpiexec` of this environment, and the example programs, where a page finds them."""
     shutil.copytree(ROOT / "apps", folder / "apps", ignore=shutil.ignore_patterns("__pycache__"))
     tools = folder.parent / f"{folder.name}-bin"
     tools.mkdir()
-    commands = {"xsim": client(drawing=drawing)}
+    commands = {"xsim": client()}
     if checked:
         quoted = shlex.quote(str(tools / "unchecked")), shlex.quote(str(_report(folder)))
         commands = {"unchecked": client(), "xsim": _CHECKED.format(*quoted)}

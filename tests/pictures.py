@@ -178,7 +178,7 @@ def make(wanted: Sequence[str], folder: Path) -> dict[str, Path]:
     if COMMANDS[wanted[0]].is_kept:
         _draw_rows(COMMANDS[wanted[0]].study, folder)
         return {name: folder / Path(COMMANDS[name].file).name for name in wanted}
-    command, environment = COMMANDS[wanted[0]].command, prepared(folder, drawing=True)
+    command, environment = COMMANDS[wanted[0]].command, prepared(folder)
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         if any(f"pictures/{name}.png" in text for name in wanted):

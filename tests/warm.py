@@ -4,13 +4,16 @@ session of pytest that a test starts.
 What a fresh process would find is put in place: arguments, folder, environment, standard streams. Three quarters of the
 time of a short command are the start of Python and the import of numpy and of the simulator.
 
-python -m tests.warm SOCKET MODULE MORE       serves until its standard input is closed
+python -m tests.warm SOCKET MODULE       serves until its standard input is closed
 """
 
 import atexit
 import functools
+import gc
+import importlib
 import json
 import os
+import pkgutil
 import selectors
 import shlex
 import signal
@@ -18,8 +21,9 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 ROOT = Path(__file__).parent.parent
 
@@ -42,20 +46,17 @@ _servers: list[subprocess.Popen[bytes]] = []
 """Kept, for a server ends when its standard input is closed."""
 
 
-def client(module: str = "xsim_py", *, drawing: bool = False) -> str:
-    """Return the text of a program that does what `python -m` does with `xsim_py` or with `pytest`.
-
-    With `drawing`, matplotlib has been imported, too, which takes half of the time of a command that draws.
-    """
-    return _CLIENT.format(python=sys.executable, place=_server(module, drawing), module=module)
+def client(module: str = "xsim_py") -> str:
+    """Return the text of a program that does what `python -m` does with `xsim_py` or with `pytest`."""
+    return _CLIENT.format(python=sys.executable, place=_server(module), module=module)
 
 
 @functools.cache
-def _server(module: str, drawing: bool) -> str:
+def _server(module: str) -> str:
     """Start the process behind the programs, which ends with this one, and return its socket."""
     place = os.path.join(tempfile.mkdtemp(prefix="xsim-"), "socket")
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "tests.warm", place, module, "drawing" if drawing else ""]
+    command = [sys.executable, "-m", "tests.warm", place, module]
     # A child of a shell that ends at once, and so none of this process: some tests look for children left over.
     command = ["sh", "-c", 'exec 3<&0; "$@" <&3 3<&- &', "sh", *command]
     server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, env=environment)
@@ -66,24 +67,37 @@ def _server(module: str, drawing: bool) -> str:
     return place
 
 
-def load(module: str, more: str) -> None:
-    """Import what a command needs in any case."""
+def load(module: str) -> None:
+    """Import what commands need: all of the simulator and matplotlib, or what a session of pytest needs."""
     import xsim_py.cli
     import xsim_py.ftco.compiled
     import xsim_py.run
 
-    if more == "drawing":
+    if module == "xsim_py":
         import matplotlib.backends.backend_agg  # noqa: F401
 
-        import xsim_py.report.figure  # noqa: F401
-
-    if module == "pytest":
+        for found in pkgutil.walk_packages(xsim_py.__path__, "xsim_py."):
+            if not found.name.endswith("__main__"):
+                importlib.import_module(found.name)
+    else:
         import hypothesis.internal.observability  # noqa: F401  its plugin does, which takes two thirds of a short session
         import pytest  # noqa: F401
 
         # Otherwise pytest warns that it cannot rewrite the assertions of a plugin's modules that have been imported.
         for name in ("hypothesis", "_hypothesis_globals"):
             sys.modules[name].__doc__ = f"{sys.modules[name].__doc__} PYTEST_DONT_REWRITE"
+
+
+def tasks_run_here(put: Callable[[Any, str, Any], None] = setattr) -> None:
+    """Let studies do here what they give to worker processes, whose start takes longer than a short run does."""
+
+    def do_here(function: str, tasks: Iterable[Any], _jobs: int, **_imports: Any) -> Iterator[tuple[int, Any]]:
+        module, _, name = function.partition(":")
+        return ((number, getattr(importlib.import_module(module), name)(task)) for number, task in enumerate(tasks))
+
+    for module in ("xsim_py.workers", "xsim_py.study.recovery.experiment", "xsim_py.ftco.ensemble"):
+        put(importlib.import_module(module), "do_in_workers", do_here)
+    put(importlib.import_module("xsim_py.explore.runs"), "in_workers", lambda program: False)
 
 
 def serve(place: str) -> None:
@@ -128,16 +142,22 @@ _status = [1]
 
 
 def _tell(asking: socket.socket) -> None:
-    """The last that happens: registered first, and what has been printed is out by then."""
+    """The last that happens: registered first, and what has been printed is out by then.
+
+    To take the interpreter apart would take longer than most commands do.
+    """
     sys.stdout.flush()
     sys.stderr.flush()
     asking.sendall(bytes(_status))
+    os._exit(_status[0])
 
 
 def main() -> NoReturn:
     """Serve, and be `xsim` or `pytest` in each child."""
-    place, module, more = sys.argv[1:]
-    load(module, more)
+    place, module = sys.argv[1:]
+    load(module)
+    tasks_run_here()
+    gc.freeze()  # the collector of a child leaves the pages that it shares with this process alone
     serve(place)
     try:
         if module == "pytest":
