@@ -166,3 +166,37 @@ def test_a_collective_in_progress_ends_with_a_rank_that_raises():
     assert result.values == [True, True, None, True, True, True]
     died_ps = next(mark.time_ps for mark in result.trace.marks if mark.kind == "failed")
     assert all(message.sent_ps <= died_ps for message in result.trace.messages if message.source == 2)
+
+
+def test_a_receive_that_is_ahead_of_the_queue_takes_nothing_if_the_process_ends_before():
+    """A thread is in the overhead of a receive, so its next call is ahead of the queue, when another one ends all."""
+
+    def program(lives_s):
+        import os
+        import threading
+        import time
+
+        from mpi4py import MPI
+
+        world = MPI.COMM_WORLD
+        data = np.zeros(4000)
+        if world.rank == 0:
+            threading.Thread(target=lambda: [world.Recv(data, source) for source in (1, 2)]).start()
+            time.sleep(lives_s)
+            os._exit(1)
+        try:
+            world.Send(data, 0)
+        except MPI.Exception as error:
+            return error.Get_error_class() == MPI.ERR_PROC_FAILED
+        return None
+
+    machine = {"network": {**OVERHEADS["network"], "eager_threshold": "1KiB"}}
+    first, second = run(program, 3, machine=machine, args=[1.0]).trace.messages
+    assert first.kind == second.kind == "rendezvous"
+    assert second.taken_ps == first.arrival_ps + 700_000
+    died_ps = second.taken_ps - 300_000
+    result = run(program, 3, machine=machine, args=[died_ps / 1e12])
+    assert [mark.time_ps for mark in result.trace.marks if mark.kind == "failed"] == [died_ps]
+    assert [message.taken_ps for message in result.trace.messages] == [first.taken_ps, None]
+    assert result.trace.messages[1].arrival_ps is None
+    assert result.values[1:] == [None, True]

@@ -317,7 +317,21 @@ class Fabric(HotFabric):
             self.tally.add_up()
 
     def answer(self, rank: Rank, message: Message, handler: str, when_ps: int) -> None:
-        """Send a reply without data (CTS, ACK) to the sender of `message`."""
+        """Send a reply without data (CTS, ACK) to the sender of `message`.
+
+        The clock of a fiber may be ahead of the kernel, and another fiber may end the process before that time.
+        """
+        reply = rank, message, handler, when_ps
+        if when_ps > self.kernel.now_ps and rank.mpi.background and self.shard.fault_tolerant:
+            rank.key += 1
+            self.kernel.post(when_ps, rank.key, self._reply, reply)
+        else:
+            self._reply(reply)
+
+    def _reply(self, reply: tuple[Rank, Message, str, int]) -> None:
+        rank, message, handler, when_ps = reply
+        if type(rank.mpi) is ClosedMailbox:
+            return
         latency_ps = self.link(rank.number, message.origin).latency_ps
         for carrier in self.carriers:
             when_ps = carrier.answer(rank, message, when_ps)
