@@ -91,7 +91,8 @@ def test_a_run_can_take_place_in_a_folder(tmp_path):
 
 
 def test_the_most_memory_is_that_of_the_run_and_not_of_those_before():
-    large = outcome_of("b'x' * 100_000_000", ranks=1)["peak_rss_bytes"]
+    # Some kernels reclaim the pages of idle processes: what else this process has in memory varies by 100 MB.
+    large = outcome_of("b'x' * 400_000_000", ranks=1)["peak_rss_bytes"]
     small = outcome_of("pass", ranks=1)["peak_rss_bytes"]
     assert large - small > 50_000_000
 
