@@ -22,7 +22,7 @@ FOR_EVER = "if rank == 1: sum(itertools.repeat(0))"
 KEEP = "unwritten output is lost; use --isolation process to keep it and the other ranks"
 CASES = {
     "a call that does not come back": (
-        ["--wall-limit", "1s"],
+        ["--wall-limit", "2s"],
         FOR_EVER,
         4,
         "the wall limit was reached, and rank 1",

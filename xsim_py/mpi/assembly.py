@@ -73,6 +73,7 @@ def make_library(
     detector = fabric.add(DETECTORS[detection.kind](deaths, detection))
     reports = fabric.add(Reports(deaths, detector))
     shard.on_failure = reports.died
+    shard.on_fatal_end = fabric.withdraw
     fabric.bounce = reports.bounce
     fabric.on_silence = reports.suspects
     fabric.guard = guard(deaths, detector)

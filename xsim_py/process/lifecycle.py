@@ -187,6 +187,8 @@ def announce(rank: Rank, time_ps: int, status: int, message: str, *, mismatch: b
     shard = rank.shard
     abort = Abort(rank.number, time_ps, status, message, mismatch)
     shard.post_everywhere(time_ps + shard.abort_delay_ps, rank.key, "abort", abort)
+    if not mismatch:
+        shard.on_fatal_end(rank)
 
 
 def leave(status: int, message: str, *, job: bool = False) -> NoReturn:

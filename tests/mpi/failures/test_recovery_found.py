@@ -200,3 +200,49 @@ def test_a_receive_that_is_ahead_of_the_queue_takes_nothing_if_the_process_ends_
     assert [message.taken_ps for message in result.trace.messages] == [first.taken_ps, None]
     assert result.trace.messages[1].arrival_ps is None
     assert result.values[1:] == [None, True]
+
+
+@pytest.mark.parametrize("how", ["raises", "exits", "aborts", "lacks Finalize"])
+@pytest.mark.parametrize("size", [4, 4000], ids=["eager", "rendezvous"])
+def test_a_rank_whose_end_ends_the_job_takes_nothing_more(how: str, size: int):
+    """Without fault tolerance: the others run until the launcher notifies them, but its process no longer exists."""
+
+    def program():
+        import os
+        import time
+
+        from mpi4py import MPI
+
+        world = MPI.COMM_WORLD
+        data = np.zeros(size)
+        if world.rank == 1:
+            world.Isend(data, 0)
+            time.sleep(1)
+        request = world.Irecv(data, 1)
+        time.sleep(1e-6)
+        if how == "raises":
+            raise RuntimeError("an error of the program")
+        if how == "exits":
+            os._exit(1)
+        if how == "aborts":
+            world.Abort(1)
+        return request
+
+    machine = {"network": {**OVERHEADS["network"], "eager_threshold": "1KiB"}}
+    options: Any = {"stdout": io.StringIO(), "stderr": io.StringIO(), "machine": machine, "trace": True}
+    if how == "lacks Finalize":
+        options["compute"] = "none"
+
+        def unfinalized():
+            import mpi4py
+
+            mpi4py.rc.finalize = False
+            return program()
+
+        result = simulate(unfinalized, ranks=2, **options)
+    else:
+        result = simulate(program, ranks=2, **options)
+    assert result.ended == "aborted", result.report
+    (message,) = result.trace.messages
+    assert message.taken_ps is None
+    assert message.arrival_ps is None or message.arrival_ps > message.sent_ps

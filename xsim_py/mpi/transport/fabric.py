@@ -239,6 +239,16 @@ class Fabric(HotFabric):
         keep(rank.mpi)
         rank.mpi = ClosedMailbox(rank.mpi or self.open(rank))
 
+    def withdraw(self, rank: Rank) -> None:
+        """Give up the operations of a rank whose end ends the job: it takes and sends nothing more.
+
+        Messages to it are kept until the others are notified, as those that arrive at a process that has ended.
+        """
+        box = rank.mpi
+        for operation in box.pending() if box is not None else ():
+            box.give_up(operation)
+            keep(operation)
+
     # ------------------------------------------------------------------------------------------ outgoing
 
     def transmit(self, rank: Rank, message: Message, start_ps: int, wire_ps: int, latency_ps: int) -> None:

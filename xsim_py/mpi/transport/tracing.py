@@ -9,6 +9,7 @@ A message's number is the event key of its departure: its sender's own count, th
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -100,7 +101,7 @@ class TracingFabric(Fabric):
         self._numbers: dict[Message, int] = {}  # of messages in flight
         self._arrivals: dict[Message, int] = {}  # of messages that have arrived and were not taken
         self._awaited: dict[tuple[int, int], int] = {}  # of envelopes whose data are pending, by sender and ticket
-        self._early: dict[int, list[tuple[int, int]]] = {}  # matches ahead of the kernel: time and arrival, by rank
+        self._early: dict[int, deque[tuple[int, int]]] = {}  # matches ahead of the kernel: time and arrival, by rank
 
     def events(self) -> dict[str, Callable[[Any], None]]:
         """Return the handlers of message events, including messages with their numbers."""
@@ -175,17 +176,27 @@ class TracingFabric(Fabric):
         self.trace.matched(arrival, time_ps, posted_ps)
         now_ps = self.kernel.now_ps
         if time_ps > now_ps:
-            early = [match for match in self._early.get(message.to, ()) if match[0] > now_ps]
-            self._early[message.to] = [*early, (time_ps, arrival)]
+            early = self._early.setdefault(message.to, deque())
+            while early and early[0][0] <= now_ps:
+                early.popleft()
+            early.append((time_ps, arrival))
         if message.kind == RENDEZVOUS:
             self._awaited[message.origin, message.ticket] = arrival
 
     def close(self, rank: Rank) -> None:
         """Discard later messages to a rank that has failed, and matches that it did not live to see."""
+        self._discard_early(rank)
+        super().close(rank)
+
+    def withdraw(self, rank: Rank) -> None:
+        """Give up the operations of a rank whose end ends the job, and matches that it did not live to see."""
+        self._discard_early(rank)
+        super().withdraw(rank)
+
+    def _discard_early(self, rank: Rank) -> None:
         for time_ps, arrival in self._early.pop(rank.number, ()):
             if time_ps > self.kernel.now_ps:
                 self.trace.matched(arrival, NEVER)
-        super().close(rank)
 
     def _rendezvous_data(self, box: Mailbox, message: Message) -> None:
         arrival = self._awaited.pop((message.origin, message.ticket), None)

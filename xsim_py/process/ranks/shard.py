@@ -164,6 +164,7 @@ class Shard:
         self.have_common = have_common
         # Called with a rank that has just failed, the cause, and whether the job survives.
         self.on_failure: Callable[[Rank, str, bool], None] = _ignore
+        self.on_fatal_end: Callable[[Rank], None] = _ignore  # called with a rank whose end ends the job
         self.before_end: Callable[[], None] = _ignore  # called when no shard has any event left: runs what was deferred
         # Called with a handler and its argument when the run is stopped. Returns whether deferred work comes first,
         # after which the handler is called again.
