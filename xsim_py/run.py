@@ -10,6 +10,7 @@ from pathlib import Path
 from pickle import dumps
 from typing import TYPE_CHECKING, Any, TextIO
 
+from xsim_py.compiled import program as compiled
 from xsim_py.config import load_machine
 from xsim_py.errors import ConfigError, OptionProblem
 from xsim_py.job import Job
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from xsim_py.checks.monitor import Monitor
     from xsim_py.report import Result
     from xsim_py.schedules import MatchSchedule
+
+compiled.register()
 
 _PLAIN = (str, int, float, Path, None.__class__)
 

@@ -33,6 +33,11 @@ def predefine(number: int, value: object) -> None:
     _predefined_numbers[id(value)] = number
 
 
+def predefined_number(value: object) -> int | None:
+    """Return the number of a predefined object, or None."""
+    return _predefined_numbers.get(id(value))
+
+
 def number_of(value: object) -> int:
     """Return the handle of an object, always the same."""
     number = _predefined_numbers.get(id(value))

@@ -295,6 +295,8 @@ def message(spec: object, *, writable: bool, blocks: int = 0) -> UserBuffer:
     block; the count found is that of one block. Raises a `TypeError`, `ValueError`, `BufferError` or `KeyError` as
     mpi4py does, and an `MPI.Exception` with `ERR_TYPE` if the datatype is null or has not been committed.
     """
+    if isinstance(spec, UserBuffer):  # of a compiled program
+        return spec
     buf, counts, displacement, datatype = _items(spec, (list, tuple))
     memory, core = _memory(buf, datatype, writable)
     length = 0 if memory is None else len(memory)
@@ -317,6 +319,8 @@ def message(spec: object, *, writable: bool, blocks: int = 0) -> UserBuffer:
 
 def vector_message(spec: object, *, writable: bool, blocks: int) -> BlockBuffer:
     """Parse a buffer for collectives with a count and a displacement for each rank (`BufSpecV`)."""
+    if isinstance(spec, BlockBuffer):
+        return spec
     buf, count_spec, displ_spec, datatype = _items(spec, tuple)
     memory, core = _memory(buf, datatype, writable)
     if count_spec is None:
@@ -344,6 +348,8 @@ def w_message(spec: Any, *, writable: bool, blocks: int) -> BlockBuffer:
 
     Displacements are in bytes.
     """
+    if isinstance(spec, BlockBuffer):
+        return spec
     nargs = len(spec)
     count_spec: Any = None
     displ_spec: Any = None

@@ -169,6 +169,8 @@ def _call_hook(rank: Rank, error: BaseException) -> None:
 def _ended(rank: Rank, time_ps: int, status: int) -> None:
     rank.exit_status = status
     rank.ended_ps = time_ps
+    for act in (rank.extra or {}).get("at death", ()):
+        act()
     shard = rank.shard
     shard.finished += 1
     if file_locks.locked:

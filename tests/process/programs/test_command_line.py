@@ -40,7 +40,7 @@ def test_a_file_that_names_python_in_its_first_line_is_a_program(tmp_path: Path)
     ("line", "complaint"),
     [
         (["nothing"], "nothing: no such program"),
-        (["binary"], "binary: cannot be simulated: not a Python program"),
+        (["binary"], "binary: cannot be executed: permission denied"),
         (["python"], "no program: the interpreter would wait for input"),
         (["python", "-i"], "no program: the interpreter would wait for input"),
         (["python", "gone.py"], "gone.py: cannot read the program: No such file or directory"),

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from xsim_py.parameters import RunParameters
 from xsim_py.process.ranks.rank import Rank
 
-from .program import Program
+from .program import Program, program
 
 
 class App(NamedTuple):
@@ -44,7 +44,7 @@ class App(NamedTuple):
         if isinstance(self.program, Program):
             return self.program
         kind = self.kind or ("callable" if callable(self.program) else "script")
-        return Program(self.program, kind=kind, args=self.args)
+        return program(self.program, kind=kind, args=self.args)
 
 
 class Apps:
@@ -75,11 +75,11 @@ class Apps:
         program.run(rank)
 
 
-def load(program: object, settings: RunParameters) -> Program | Apps:
+def load(given: object, settings: RunParameters) -> Program | Apps:
     """Find and compile the program or programs of `simulate`."""
-    if isinstance(program, list | tuple):
-        return Apps(program)
-    return App(program, settings.ranks, settings.args, settings.kind).load()
+    if isinstance(given, list | tuple):
+        return Apps(given)
+    return App(given, settings.ranks, settings.args, settings.kind).load()
 
 
 def wrong(program: object, ranks: object, *, wall_limit: object) -> list[str]:

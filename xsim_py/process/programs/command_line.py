@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from xsim_py.errors import ConfigError
 from xsim_py.input_files import is_file
 
+from . import program as programs
 from .program import Program
 
 _PYTHON = r"python[0-9.]*"
@@ -54,9 +55,13 @@ def program_of(
     for folder in (start, *path):
         file = os.path.join(start, folder, command)
         if is_file(file):
+            target = command if folder == start else file
+            made = programs.foreign(target, args=args, start=start)
+            if made is not None:
+                return made
             if not is_python(file):
-                raise ConfigError(f"{command}: cannot be simulated: not a Python program")
-            return Program(command if folder == start else file, kind="script", args=args, start=start)
+                raise ConfigError(f"{command}: cannot be simulated: neither a Python program nor an executable")
+            return Program(target, kind="script", args=args, start=start)
     raise ConfigError(f"{command}: no such program")
 
 

@@ -39,6 +39,10 @@ _KNOW_NO_MPI = sys.stdlib_module_names | {"mpi4py", "numpy"}
 _modules = sys.modules  # during a run, attributes of `sys` are slow
 
 
+foreign: Callable[..., Program | None] = lambda _, **__: None  # noqa: E731
+"""Makes the program of a file that is not Python's, with the arguments of `Program`; set by `compiled`."""
+
+
 class Program:
     """The simulated program, which every rank runs.
 
@@ -203,6 +207,12 @@ class Program:
         """The globals of the function, if the program is one."""
         found: dict[str, Any] | None = getattr(_innermost(self.function), "__globals__", None)
         return found
+
+
+def program(target: object, *, kind: str, args: Sequence[Any], start: str | None = None) -> Program:
+    """Find and compile a program, or find an executable instead of a script."""
+    found = foreign(target, args=args, start=start) if kind == "script" else None
+    return Program(target, kind=kind, args=args, start=start) if found is None else found
 
 
 def _innermost(function: object) -> object:

@@ -1,0 +1,33 @@
+"""A compiled program and its twin in Python: the same messages, times and output, in a word the same digest."""
+
+import io
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from xsim_py import simulate
+from xsim_py.compiled.build import INCLUDE, library
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("built")
+    for source in PROGRAMS.glob("*.c"):
+        words = ["cc", "-g", "-O1", f"-I{INCLUDE}", str(source), "-o", str(folder / source.stem)]
+        subprocess.run([*words, f"-L{library()}", "-lmpi_abi"], check=True)
+    return folder
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in PROGRAMS.glob("*.py")))
+@pytest.mark.parametrize(("ranks", "shards"), [(2, 1), (7, 1), (7, 3)])
+def test_the_twins_have_one_digest(built: Path, name: str, ranks: int, shards: int):
+    results = []
+    for program in (built / name, PROGRAMS / f"{name}.py"):
+        output = io.StringIO()
+        result = simulate(program, ranks=ranks, shards=shards, stdout=output, stderr=output)
+        assert result.ended == "finished", f"{result.report}\n{output.getvalue()}"
+        results.append((result.digest, result.virtual_time_ps, output.getvalue()))
+    assert results[0] == results[1]

@@ -1,0 +1,270 @@
+"""Conversion between the arguments of a C call and those of the methods of `xsim_py.mpi4py.MPI`.
+
+Handles are numbers: those of the ABI for predefined objects, and from 0x1000 on for others, counted by each process.
+Buffers stay in the program's memory. `RemoteElements` and `RemoteBlocks` read and write them there when a message is packed or
+unpacked, so that a receive that completes later needs no copy.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi import handles
+from xsim_py.mpi.collectives.channel import EqualBlocks, VariedBlocks
+from xsim_py.mpi.datatype import Type
+from xsim_py.mpi.errors import fail
+from xsim_py.mpi4py.bufspec import BlockBuffer, UserBuffer, unpack_each, usable
+from xsim_py.mpi4py.handle import CONSTANTS, Handle
+from xsim_py.mpi4py.inside import impl_of, null_of
+
+from .by_hand import MPI
+
+if TYPE_CHECKING:
+    from .child import Child
+
+__all__ = ["CParameter", "Handles", "RemoteBlocks", "RemoteElements", "parameters_of", "read_status", "write_status"]
+
+_FIRST = 0x1000  # the ABI reserves lower numbers for predefined handles
+_PREDEFINED: dict[int, Handle] = {}
+_NULL_TYPES = range(0x2C0, 0x300)  # types of Fortran that are null here have numbers, too
+
+
+class CParameter(NamedTuple):
+    """A parameter of a C function, as in ``library/interface.txt``."""
+
+    name: str
+    kind: str
+    """The kind of the MPI Forum's description, such as RANK."""
+    direction: str
+    """``in``, ``out`` or ``inout``."""
+    ctype: str
+    form: str
+    """``v`` for a value, ``p`` for a pointer, ``a`` for an array."""
+    length: str
+
+    @property
+    def code(self) -> str:
+        """The code of its elements for `struct`."""
+        return _CODES.get(self.ctype, "q")
+
+
+_CODES = {"int": "i", "double": "d", "char": "c", "MPI_Fint": "i"}
+
+
+def parameters_of(rows: str) -> list[CParameter]:
+    """Return the parameters in a row of ``interface.txt``."""
+    return [CParameter(*row.split(":")) for row in rows.split()]
+
+
+class Handles:
+    """The objects of one program, by the numbers that it knows."""
+
+    __slots__ = ("_free", "_next", "_numbers", "objects")
+
+    def __init__(self) -> None:
+        if not _PREDEFINED:
+            _PREDEFINED.update({each.toint(): each for each in CONSTANTS.values()})
+            _PREDEFINED.update({number: MPI.DATATYPE_NULL for number in _NULL_TYPES if number not in _PREDEFINED})
+        self.objects = dict(_PREDEFINED)
+        self._numbers: dict[int, list[int]] = {}  # by address of the object behind the handle: number, and how often
+        self._next = _FIRST
+        self._free: list[int] = []
+
+    def get(self, number: int, family: type[Handle]) -> Any:
+        """Return the object with a number; raise an error if there is none, or it is of another class."""
+        found = self.objects.get(number)
+        if not isinstance(found, family):
+            fail(family._error, f"no {family.__name__} has the handle {number:#x}")
+        return found
+
+    def number(self, handle: Handle) -> int:
+        """Return the number of an object; an object that is passed on again keeps its number."""
+        impl = impl_of(handle)
+        number = handles.predefined_number(impl)
+        if number is not None:
+            return number
+        known = self._numbers.get(id(impl))
+        if known is not None:
+            known[1] += 1
+            return known[0]
+        number = self.add(handle)
+        self._numbers[id(impl)] = [number, 1]
+        return number
+
+    def add(self, handle: Handle) -> int:
+        """Give an object a number that no other has."""
+        if self._free:
+            number = self._free.pop()
+        else:
+            number = self._next
+            self._next += 1
+        self.objects[number] = handle
+        return number
+
+    def drop(self, number: int, impl: object = None) -> None:
+        """Forget a number; `impl` is the object that was behind the handle."""
+        known = self._numbers.get(id(impl))
+        if known is not None:
+            known[1] -= 1
+            if known[1]:
+                return
+            del self._numbers[id(impl)]
+        if number >= _FIRST:
+            del self.objects[number]
+            self._free.append(number)
+
+
+def null_number(family: type[Handle]) -> int:
+    """Return the number of the null handle of a class."""
+    number = handles.predefined_number(null_of(family))
+    assert number is not None
+    return number
+
+
+# ------------------------------------------------------------------------------------------------------------ buffers
+
+
+class _Everything:
+    """Stands for the whole memory of a program, as buffers are at addresses."""
+
+    def __len__(self) -> int:
+        return 1 << 47
+
+
+_EVERYTHING: Any = _Everything()
+
+
+def _pack(child: Child, datatype: Type, address: int, count: int) -> bytes:
+    if datatype.is_verbatim:
+        return bytes(child.read(address, count * datatype.size))
+    low, high = datatype.span(count)
+    return datatype.pack(memoryview(child.read(address + low, high - low)), -low, count)
+
+
+def _unpack(child: Child, data: bytes, datatype: Type, address: int, count: int) -> int:
+    size = count * datatype.size
+    if datatype.is_contiguous:
+        child.write(address, data[:size])
+    else:
+        low, high = datatype.span(count)
+        old = child.read(address + low, high - low)
+        new = bytearray(old)
+        datatype.unpack(data[:size], memoryview(new), -low, count)
+        _write_changes(child, address + low, old, new)
+    if len(data) > size:
+        fail(c.ERR_TRUNCATE, f"{len(data)} bytes arrived, the receive buffer takes {size}")
+    return len(data)
+
+
+def _write_changes(child: Child, address: int, old: bytearray, new: bytearray) -> None:
+    """Write the bytes that differ: those between the elements belong to the program."""
+    changed = np.flatnonzero(np.frombuffer(old, np.uint8) != np.frombuffer(new, np.uint8))
+    if len(changed):
+        for run in np.split(changed, np.flatnonzero(np.diff(changed) > 1) + 1):
+            first, last = int(run[0]), int(run[-1]) + 1
+            child.write(address + first, bytes(new[first:last]))
+
+
+class RemoteElements(UserBuffer):
+    """RemoteElements in the program's memory: one block, or equal consecutive blocks; the offset is the address."""
+
+    __slots__ = ("child",)
+
+    def __init__(self, child: Child, address: int, count: int, datatype: Type) -> None:
+        if count < 0:
+            fail(c.ERR_COUNT, f"negative count {count}")
+        usable(datatype)
+        super().__init__(_EVERYTHING, address, count, datatype)
+        self.child = child
+
+    def pack(self) -> bytes:
+        """Return the bytes of the (first) block."""
+        return _pack(self.child, self.datatype, self.offset, self.count)
+
+    def unpack(self, data: bytes) -> int:
+        """Store received data in the (first) block; return its size in bytes, or raise `ERR_TRUNCATE`."""
+        return _unpack(self.child, data, self.datatype, self.offset, self.count)
+
+    def pack_part(self, i: int) -> bytes:
+        """Return the bytes of block `i`."""
+        return _pack(self.child, self.datatype, self._at(i), self.count)
+
+    def unpack_part(self, i: int, data: bytes) -> int:
+        """Store received data in block `i`."""
+        return _unpack(self.child, data, self.datatype, self._at(i), self.count)
+
+    def pack_blocks(self, blocks: int) -> EqualBlocks:
+        """Return the bytes of all blocks, packed at once."""
+        return EqualBlocks(_pack(self.child, self.datatype, self.offset, blocks * self.count), self.nbytes, blocks)
+
+    def unpack_parts(self, parts: Sequence[bytes]) -> None:
+        """Store the data from each rank in its block of the buffer."""
+        if type(parts) is EqualBlocks and parts.block_bytes == self.nbytes:
+            _unpack(self.child, parts.data, self.datatype, self.offset, parts.blocks * self.count)
+        else:
+            unpack_each(self, parts, "rank")
+
+
+class RemoteBlocks(BlockBuffer):
+    """One block in the program's memory for each rank; the offsets are addresses."""
+
+    __slots__ = ("child",)
+
+    def __init__(self, child: Child, counts: list[int], addresses: list[int], datatypes: list[Type]) -> None:
+        if counts and min(counts) < 0:
+            fail(c.ERR_COUNT, f"negative count {min(counts)}")
+        for count, datatype in zip(counts, datatypes, strict=True):
+            if count or datatype is datatypes[0]:
+                usable(datatype)
+        super().__init__(_EVERYTHING, counts, addresses, datatypes)
+        self.child = child
+
+    def pack_part(self, i: int) -> bytes:
+        """Return the bytes of block `i`."""
+        return _pack(self.child, self.datatypes[i], self.offsets[i], self.counts[i])
+
+    def unpack_part(self, i: int, data: bytes) -> int:
+        """Store received data in block `i`; return its size in bytes, or raise `ERR_TRUNCATE`."""
+        return _unpack(self.child, data, self.datatypes[i], self.offsets[i], self.counts[i])
+
+    def pack_blocks(self, blocks: int) -> VariedBlocks:
+        """Return all blocks as one run of bytes, packed at once if contiguous in memory."""
+        sizes = self.sizes()
+        if sizes and self.is_run(sizes):
+            return VariedBlocks(_pack(self.child, self.datatypes[0], self.offsets[0], sum(self.counts)), sizes)
+        return VariedBlocks(b"".join(self.pack_parts(blocks)), sizes)
+
+    def unpack_parts(self, parts: Sequence[bytes]) -> None:
+        """Store the data from each rank in its block of the buffer."""
+        unpack_each(self, parts, "rank")
+
+
+# ----------------------------------------------------------------------------------------------------------- statuses
+
+_STATUS = struct.Struct("=iiiiqq")
+_ENDS = struct.Struct("=ii")
+_INSIDE = struct.Struct("=iqq")
+STATUS_BYTES = _STATUS.size
+
+
+def write_status(child: Child, address: int, status: Any, *, with_error: bool = False) -> None:
+    """Write a status; its field MPI_ERROR changes only with calls that complete several requests (MPI 5.0, 3.2.5)."""
+    fields = int(status.cancelled), status.count, 0
+    if with_error:
+        child.write(address, _STATUS.pack(status.source, status.tag, status.error, *fields))
+    else:
+        child.write(address, _ENDS.pack(status.source, status.tag))
+        child.write(address + 12, _INSIDE.pack(*fields))
+
+
+def read_status(child: Child, address: int) -> Any:
+    """Return the status at an address."""
+    found = MPI.Status()
+    found.source, found.tag, found.error, cancelled, found.count, _ = _STATUS.unpack(child.read(address, STATUS_BYTES))
+    found.cancelled = bool(cancelled)
+    return found

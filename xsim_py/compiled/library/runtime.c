@@ -1,0 +1,128 @@
+/* The program's side of a call of the simulator (see page.h), and what the program's process does at its start and end.
+
+   Loaded before all other libraries (LD_PRELOAD), so that the functions of the C library that it defines take precedence.
+   Without the variable XSIM_PAGE, i.e. outside a run, it does nothing. */
+#define _GNU_SOURCE
+#include "runtime.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+struct xsim_page *xsim_page; /* NULL outside a run, and in processes that the program forks */
+static pthread_mutex_t one_call = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static struct frame *innermost; /* of the callbacks in progress */
+struct frame {
+  struct frame *outer;
+  char *stack;
+};
+
+static void forget_page(void) { xsim_page = NULL; }
+
+static void give_turn(struct xsim_page *p) {
+  __atomic_store_n(&p->turn, XSIM_SIMULATOR, __ATOMIC_RELEASE);
+  syscall(SYS_futex, &p->turn, FUTEX_WAKE, 1, NULL, NULL, 0);
+  while (__atomic_load_n(&p->turn, __ATOMIC_ACQUIRE) != XSIM_PROGRAM)
+    syscall(SYS_futex, &p->turn, FUTEX_WAIT, XSIM_SIMULATOR, NULL, NULL, 0);
+  for (char *at = p->patch, *end = at + p->patches; at < end;) {
+    uint64_t head[2];
+    memcpy(head, at, sizeof head);
+    memcpy((void *)head[0], at + sizeof head, head[1]);
+    at += sizeof head + (head[1] + 7) / 8 * 8;
+  }
+}
+
+static void note_time(struct xsim_page *p) {
+  if (p->is_timed) {
+    struct timespec t;
+    syscall(SYS_clock_gettime, CLOCK_PROCESS_CPUTIME_ID, &t);
+    p->cpu_ns = t.tv_sec * 1000000000LL + t.tv_nsec;
+  }
+}
+
+/* Enter the simulator, and return the result of the call; run the callbacks that it asks for meanwhile. */
+int64_t xsim_call(uint32_t number, int count, const int64_t *arguments, void *site) {
+  struct xsim_page *p = xsim_page;
+  if (!p) {
+    static const char text[] = "this program calls MPI: run it with xsim run -n N PROGRAM\n";
+    if (write(2, text, sizeof text - 1)) {}
+    _exit(2);
+  }
+  int saved = errno;
+  pthread_mutex_lock(&one_call);
+  /* A longjmp out of a callback has left it for good. */
+  while (innermost && (char *)&p > innermost->stack) {
+    innermost = innermost->outer;
+    p->depth--;
+    pthread_mutex_unlock(&one_call);
+  }
+  p->request = XSIM_CALL;
+  p->number = number & 0xffff;
+  p->large = number >> 16;
+  p->site = (uint64_t)site;
+  memcpy(p->arguments, arguments, (size_t)count * sizeof *arguments);
+  note_time(p);
+  give_turn(p);
+  while (p->reply != XSIM_RETURN) {
+    int64_t result = 0;
+    if (p->reply == XSIM_CALLBACK) {
+      struct frame frame = {innermost, (char *)&frame};
+      int64_t given[XSIM_MOST_ARGUMENTS];
+      memcpy(given, p->arguments, sizeof given);
+      uint32_t kind = p->number;
+      uint64_t function = p->function;
+      innermost = &frame;
+      p->depth++;
+      result = xsim_call_back(kind, function, given);
+      innermost = frame.outer;
+      p->depth--;
+    } else if (p->reply == XSIM_OBTAIN) {
+      result = (int64_t)calloc(1, (size_t)p->arguments[0]);
+    } else if (p->reply == XSIM_RELEASE) {
+      free((void *)p->arguments[0]);
+    }
+    p->request = XSIM_RETURNED;
+    p->result = result;
+    give_turn(p);
+  }
+  int64_t result = p->result;
+  pthread_mutex_unlock(&one_call);
+  errno = saved;
+  return result;
+}
+
+__attribute__((constructor(101))) static void begin(void) {
+  const char *shared = getenv("XSIM_PAGE");
+  if (!shared) return;
+  int file = atoi(shared);
+  void *found = mmap(NULL, XSIM_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  close(file);
+  const char *before = getenv("XSIM_PRELOAD_BEFORE"); /* what the program's own processes inherit */
+  if (before && *before) setenv("LD_PRELOAD", before, 1); else unsetenv("LD_PRELOAD");
+  unsetenv("XSIM_PRELOAD_BEFORE");
+  unsetenv("XSIM_PAGE");
+  if (found == MAP_FAILED) _exit(126);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  xsim_page = found;
+  pthread_atfork(NULL, NULL, forget_page);
+}
+
+__attribute__((destructor(101))) static void end(void) {
+  struct xsim_page *p = xsim_page;
+  if (!p) return;
+  fflush(NULL);
+  note_time(p);
+  p->request = XSIM_ENDING;
+  __atomic_store_n(&p->turn, XSIM_SIMULATOR, __ATOMIC_RELEASE);
+  syscall(SYS_futex, &p->turn, FUTEX_WAKE, 1, NULL, NULL, 0);
+}

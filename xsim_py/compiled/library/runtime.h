@@ -1,0 +1,9 @@
+#ifndef XSIM_RUNTIME_H
+#define XSIM_RUNTIME_H
+#include "page.h"
+
+extern struct xsim_page *xsim_page;
+extern const uint32_t xsim_wtime; /* the number of MPI_Wtime, see calls.c */
+int64_t xsim_call(uint32_t number, int count, const int64_t *arguments, void *site);
+int64_t xsim_call_back(uint32_t kind, uint64_t function, int64_t *arguments);
+#endif

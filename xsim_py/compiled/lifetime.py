@@ -1,0 +1,65 @@
+"""Begin and end of MPI, time, and communicators."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi import errors
+from xsim_py.mpi4py.inside import impl_of
+
+from .by_hand import MPI, by_hand
+from .calls import integers, write_handle, write_integers
+
+if TYPE_CHECKING:
+    from .child import Child
+
+
+@by_hand
+def Init(child: Child, given: tuple[int, ...]) -> None:
+    _begin(child, c.THREAD_SINGLE)
+
+
+@by_hand
+def Init_thread(child: Child, given: tuple[int, ...]) -> None:
+    write_integers(child, given[3], [_begin(child, given[2])], "i")
+
+
+def _begin(child: Child, required: int) -> int:
+    if child.initialized:
+        errors.fail(c.ERR_OTHER, "MPI is initialized already")
+    child.initialized = True
+    return min(max(required, c.THREAD_SINGLE), c.THREAD_SERIALIZED)
+
+
+@by_hand
+def Initialized(child: Child, given: tuple[int, ...]) -> None:
+    write_integers(child, given[0], [child.initialized], "i")
+
+
+@by_hand
+def Finalize(child: Child, given: tuple[int, ...]) -> None:
+    MPI.Finalize()
+    child.finalized = True
+
+
+@by_hand
+def Finalized(child: Child, given: tuple[int, ...]) -> None:
+    write_integers(child, given[0], [child.finalized], "i")
+
+
+@by_hand
+def Comm_free(child: Child, given: tuple[int, ...]) -> None:
+    number = integers(child, given[0], 1, "q")[0]
+    comm = child.handles.get(number, MPI.Comm)
+    impl = impl_of(comm)
+    comm.Free()
+    child.handles.drop(number, impl)
+    write_handle(child, given[0], comm)
+
+
+@by_hand
+def Wtime(child: Child, given: tuple[int, ...]) -> int:
+    (bits,) = struct.unpack("=q", struct.pack("=d", MPI.Wtime()))
+    return int(bits)

@@ -1,0 +1,64 @@
+"""A compiled program, as `Program` is a Python program."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from xsim_py import mpi4py
+from xsim_py.errors import ConfigError
+from xsim_py.process.programs import program as programs
+from xsim_py.process.programs.program import Program
+from xsim_py.process.ranks.rank import Rank
+
+from .build import library
+
+__all__ = ["Executable", "register"]
+
+_MAGIC = b"\x7fELF"
+
+
+class Executable(Program):
+    """An executable of Linux, which a process of each rank executes."""
+
+    def _load_executable(self, target: object) -> None:
+        from .by_hand import load
+        from .calls import call
+
+        path = Path(self.start, str(target))
+        if not os.access(path, os.X_OK):
+            raise ConfigError(f"{target}: cannot be executed: permission denied")
+        self.file = os.path.abspath(path)
+        self.folder = path.resolve().parent
+        load()
+        library()
+        self._call = call
+
+    def run(self, rank: Rank) -> None:
+        """Run the program in a process of the rank, which is the running one."""
+        from .child import Child
+
+        mpi4py.rc.errors = "default"
+        assert self.file is not None
+        words = [self.file, *map(str, self.args)]
+        Child(rank, words, dict(os.environ), os.getcwd(), self._call).run()
+
+
+def _foreign(target: Any, *, args: Sequence[Any], start: str | None = None) -> Program | None:
+    """Return the program of a file that is an executable of Linux, by its first bytes; None for others."""
+    if not isinstance(target, str | os.PathLike):
+        return None
+    try:
+        with open(Path(start or "", target), "rb") as data:
+            if data.read(len(_MAGIC)) != _MAGIC:
+                return None
+    except (OSError, ValueError):
+        return None
+    return Executable(target, kind="executable", args=args, start=start)
+
+
+def register() -> None:
+    """Let executables be programs of a run."""
+    programs.foreign = _foreign
