@@ -1,8 +1,8 @@
 """Conversion between the arguments of a C call and those of the methods of `xsim_py.mpi4py.MPI`.
 
 Handles are numbers: those of the ABI for predefined objects, and from 0x1000 on for others, counted by each process.
-Buffers stay in the program's memory. `RemoteElements` and `RemoteBlocks` read and write them there when a message is packed or
-unpacked, so that a receive that completes later needs no copy.
+Buffers stay in the program's memory. `RemoteElements` and `RemoteBlocks` read and write them there when a message is
+packed or unpacked, so that a receive that completes later needs no copy.
 """
 
 from __future__ import annotations
