@@ -21,7 +21,7 @@ Function: TypeAlias = "Callable[[Child], int | None]"
 Body: TypeAlias = "Callable[[Child, tuple[int, ...]], int | None]"
 """Executes a call with its arguments as signed integers; returns a result if that is not an error code of 0."""
 
-_FILES = ("collectives", "lifetime", "requests")
+_FILES = ("collectives", "lifetime", "requests", "rma")
 _bodies: dict[str, Body] = {}
 MAKERS: dict[str, Callable[[list[CParameter]], Function]] = {}
 """Makers of functions that depend on the parameters, by name without prefix."""

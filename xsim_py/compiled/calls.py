@@ -1,7 +1,7 @@
 """The functions of MPI as compiled programs call them, on the methods of `xsim_py.mpi4py.MPI`.
 
 Most functions need no code: a C function and the method of mpi4py have one name and equal parameters, a buffer is
-followed by its count and type, and what a method returns goes to the ``out`` parameters in order. `_bind` does this
+followed by its count and type, and what a method returns goes to the ``out`` parameters in order. `bind` does this
 from the description of the function (``library/interface.txt``); the others are in `by_hand`.
 """
 
@@ -112,7 +112,7 @@ def _made(number: int, large: bool) -> Function:
     if by_hand is not None:
         function: Function | None = partial(_with_arguments, by_hand, len(parameters))
     else:
-        make = MAKERS.get(short, partial(_bind, short))
+        make = MAKERS.get(short, partial(bind, short))
         function = make(parameters)
     return _reporting(name, function or _refusal(name))
 
@@ -154,7 +154,7 @@ def _refusal(name: str) -> Function:
 # -------------------------------------------------------------------------------------------------------- conversion
 
 
-def _bind(name: str, parameters: list[CParameter]) -> Function | None:
+def bind(name: str, parameters: list[CParameter]) -> Function | None:
     """Return a function that calls the method of the same name; None if there is none with equal parameters."""
     found = _method(name, parameters)
     if found is None:
@@ -178,14 +178,31 @@ def _bind(name: str, parameters: list[CParameter]) -> Function | None:
         if not names:
             return None
         used.add(names[0])
-        converts.append(_argument(parameters, places[names[0]]))
+        make = _target if each == "target" else _argument
+        converts.append(make(parameters, places[names[0]]))
     status = next((i for i, each in enumerate(parameters) if each.kind == "STATUS" and each.direction == "out"), None)
     outputs = [
         (i, _output(each))
         for i, each in enumerate(parameters)
         if each.direction != "in" and each.kind not in ("STATUS", "BUFFER") and each.name not in used
     ]
-    return _calling(method, len(parameters), converts, outputs, status)
+    function = _calling(method, len(parameters), converts, outputs, status)
+    inout = kind, "inout", "p"
+    freed = next((i for i, each in enumerate(parameters) if (each.kind, each.direction, each.form) == inout), None)
+    return function if freed is None else partial(_freeing, function, converts[0], freed)
+
+
+def _freeing(function: Function, convert: Convert, place: int, child: Child) -> None:
+    """Call a function that may set a handle to null."""
+    given = child.arguments(place + 1)
+    handle = convert(child, given)
+    impl, number = impl_of(handle), integers(child, given[place], 1, "q")[0]
+    try:
+        function(child)
+    finally:
+        if not handle:
+            child.handles.drop(number, impl)
+            write_handle(child, given[place], handle)
 
 
 def _calling(method: str, count: int, converts: list[Convert], outputs: list[Any], status: int | None) -> Function:
@@ -286,6 +303,13 @@ def _buffer(parameters: list[CParameter], place: int) -> Convert:
         return elements(child, given[place], count, given[typed])
 
     return convert
+
+
+def _target(parameters: list[CParameter], place: int) -> Convert:
+    """Return a function that takes a displacement with the count and type that follow it, if any, as one argument."""
+    if parameters[place + 1].name != "target_count":
+        return _argument(parameters, place)
+    return lambda child, given: (*given[place : place + 2], child.handles.get(given[place + 2], MPI.Datatype))
 
 
 def elements(child: Child, address: int, count: int, datatype: int) -> Any:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from io import StringIO
 from typing import Any, NoReturn, TypeAlias
 
 from xsim_py.compiled.build import library
@@ -63,6 +64,7 @@ def _parent() -> Any:
     found.xsim_poke.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint64, ctypes.c_uint64)
     found.xsim_peek.restype = found.xsim_poke.restype = ctypes.c_long
     found.xsim_exchange.argtypes = (ctypes.c_void_p, ctypes.c_int)
+    found.xsim_give.argtypes = (ctypes.c_void_p,)
     return found
 
 
@@ -98,6 +100,7 @@ class Child:
                 _close(each)
         Patches.latest.at_end(self.close)
         rank.private("at death", list).append(self.kill)
+        rank.private("child", lambda: self)
 
     def _start(
         self, words: Sequence[str], variables: Mapping[str, str], folder: str, descriptors: tuple[int, int, int]
@@ -173,6 +176,10 @@ class Child:
     def arguments(self, count: int) -> tuple[int, ...]:
         """Return the first arguments of the current call as signed integers."""
         return ARGUMENTS[count].unpack_from(self.page, _ARGUMENTS_AT)
+
+    def set_argument(self, place: int, value: int) -> None:
+        """Change an argument of the current call."""
+        _INT.pack_into(self.page, _ARGUMENTS_AT + 8 * place, value)
 
     def call_back(self, kind: int, function: int, *arguments: int) -> int:
         """Call a function of the program and return its result; the program is inside a call."""
@@ -278,7 +285,8 @@ class Child:
                 if not data:
                     break
                 found = True
-                getattr(sys, name).write(data.decode("utf-8", "backslashreplace"))
+                for line in StringIO(data.decode("utf-8", "backslashreplace"), newline="\n"):
+                    getattr(sys, name).write(line)
         return found
 
     def _wait(self) -> int:

@@ -19,7 +19,7 @@ from xsim_py.mpi.collectives.channel import EqualBlocks, VariedBlocks
 from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi4py.bufspec import BlockBuffer, UserBuffer, unpack_each, usable
-from xsim_py.mpi4py.handle import CONSTANTS, Handle
+from xsim_py.mpi4py.handle import CONSTANTS, Handle, handle_of
 from xsim_py.mpi4py.inside import impl_of, null_of
 
 from .by_hand import MPI
@@ -112,6 +112,7 @@ class Handles:
         if known is not None:
             known[1] -= 1
             if known[1]:
+                self.objects[number] = handle_of(type(self.objects[number]), impl)
                 return
             del self._numbers[id(impl)]
         if number >= _FIRST:
@@ -155,13 +156,13 @@ def _unpack(child: Child, data: bytes, datatype: Type, address: int, count: int)
         old = child.read(address + low, high - low)
         new = bytearray(old)
         datatype.unpack(data[:size], memoryview(new), -low, count)
-        _write_changes(child, address + low, old, new)
+        write_changes(child, address + low, old, new)
     if len(data) > size:
         fail(c.ERR_TRUNCATE, f"{len(data)} bytes arrived, the receive buffer takes {size}")
     return len(data)
 
 
-def _write_changes(child: Child, address: int, old: bytearray, new: bytearray) -> None:
+def write_changes(child: Child, address: int, old: bytearray, new: bytearray) -> None:
     """Write the bytes that differ: those between the elements belong to the program."""
     changed = np.flatnonzero(np.frombuffer(old, np.uint8) != np.frombuffer(new, np.uint8))
     if len(changed):

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
-from xsim_py.mpi4py.inside import impl_of
 
 from .by_hand import MPI, by_hand
-from .calls import integers, write_handle, write_integers
+from .calls import write_integers
 
 if TYPE_CHECKING:
     from .child import Child
@@ -47,16 +46,6 @@ def Finalize(child: Child, given: tuple[int, ...]) -> None:
 @by_hand
 def Finalized(child: Child, given: tuple[int, ...]) -> None:
     write_integers(child, given[0], [child.finalized], "i")
-
-
-@by_hand
-def Comm_free(child: Child, given: tuple[int, ...]) -> None:
-    number = integers(child, given[0], 1, "q")[0]
-    comm = child.handles.get(number, MPI.Comm)
-    impl = impl_of(comm)
-    comm.Free()
-    child.handles.drop(number, impl)
-    write_handle(child, given[0], comm)
 
 
 @by_hand

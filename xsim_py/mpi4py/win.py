@@ -19,7 +19,8 @@ from xsim_py.mpi.op import ReductionOp
 from xsim_py.mpi.rma import create as make
 from xsim_py.mpi.rma import operations as operate
 from xsim_py.mpi.rma import synchronise as order
-from xsim_py.mpi.rma.window import Transfer, Window, address_of
+from xsim_py.mpi.rma.memory import Memory, address_of
+from xsim_py.mpi.rma.window import Transfer, Window
 
 from .attribute_calls import Attributed
 from .buffer_protocol import exporting
@@ -67,7 +68,7 @@ class Win(HasErrorHandler, Attributed):
         return cls._copy(win)
 
     def __buffer__(self, flags: int, /) -> memoryview:
-        return self._window().memory
+        return memoryview(self._window().memory)  # type: ignore[arg-type]
 
     def _window(self) -> Window:
         window: Window = self._live()
@@ -93,14 +94,13 @@ class Win(HasErrorHandler, Attributed):
 
     @classmethod
     def Create(cls, memory: object, disp_unit: int = 1, info: Info = INFO_NULL, comm: Intracomm = _COMM_SELF) -> Self:
-        view = memoryview(bytearray()) if is_bottom(memory) else flat_view(memory, writable=True)
+        view = memoryview(bytearray()) if is_bottom(memory) else cls._exposed(memory)
         return cls._created("Win.Create", c.WIN_FLAVOR_CREATE, view, disp_unit, info, comm, memory)
 
     @classmethod
     def Allocate(cls, size: int, disp_unit: int = 1, info: Info = INFO_NULL, comm: Intracomm = _COMM_SELF) -> Self:
-        memory = np.zeros(_size(comm, size), np.uint8)
-        view = memory.data.cast("B") if size else memoryview(bytearray())
-        return cls._created("Win.Allocate", c.WIN_FLAVOR_ALLOCATE, view, disp_unit, info, comm, memory)
+        view = cls._allocated(_size(comm, size))
+        return cls._created("Win.Allocate", c.WIN_FLAVOR_ALLOCATE, view, disp_unit, info, comm, view)
 
     @classmethod
     def Allocate_shared(
@@ -117,7 +117,7 @@ class Win(HasErrorHandler, Attributed):
 
     @classmethod
     def _created(
-        cls, name: str, flavor: int, view: memoryview, unit: int, info: Info, comm: Intracomm, origin: object
+        cls, name: str, flavor: int, view: Memory, unit: int, info: Info, comm: Intracomm, origin: object
     ) -> Self:
         return cls._with_hints(make.create(_intra(comm), name, flavor, view, operator.index(unit), origin), info)
 
@@ -128,20 +128,35 @@ class Win(HasErrorHandler, Attributed):
         window.comm.errhandler = first_handler(factory, BoundHandler(handlers.ARE_FATAL, factory))
         return cls._make(window)
 
+    @staticmethod
+    def _exposed(memory: object) -> Memory:
+        """Return the memory of an argument; those of a compiled program are in another process."""
+        return flat_view(memory, writable=True)
+
+    @staticmethod
+    def _allocated(size: int) -> Memory:
+        """Return new memory of the program."""
+        return np.zeros(size, np.uint8).data.cast("B") if size else memoryview(bytearray())
+
+    @staticmethod
+    def _shown(memory: Memory) -> buffer:
+        """Return memory as the program sees it."""
+        return buffer(memory) if len(memory) else buffer()
+
     def Shared_query(self, rank: int) -> tuple[buffer, int]:
         window = self._window()
         with Reporting(window.comm):
             memory, unit = make.shared_memory(window, operator.index(rank))
-            return _as_buffer(memory), unit
+            return self._shown(memory), unit
         return buffer(), 0
 
     def Attach(self, memory: object) -> None:
         self._window()
-        self._do(make.attach, flat_view(memory, writable=True))
+        self._do(make.attach, self._exposed(memory))
 
     def Detach(self, memory: object) -> None:
         self._window()
-        self._do(make.detach, flat_view(memory, writable=True))
+        self._do(make.detach, self._exposed(memory))
 
     def Free(self) -> None:
         window = self._window()
@@ -186,7 +201,7 @@ class Win(HasErrorHandler, Attributed):
     info = attribute(Get_info, Set_info)
 
     def tomemory(self) -> buffer:
-        return _as_buffer(self._window().memory)
+        return self._shown(self._window().memory)
 
     # --------------------------------------------------------------------------------------------- attributes
 
@@ -423,11 +438,6 @@ def _size(comm: Intracomm, size: int) -> int:
     if size < 0:
         _intra(comm).fail(c.ERR_SIZE, f"a window of {size} bytes")
     return size
-
-
-def _as_buffer(memory: memoryview) -> buffer:
-    """Return memory as the program sees it."""
-    return buffer(memory) if len(memory) else buffer()
 
 
 _NOTHING = memoryview(b"")

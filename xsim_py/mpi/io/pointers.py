@@ -62,7 +62,7 @@ def forget(window: Window) -> None:
 def set_to(window: Window, position: int) -> None:
     """Set the pointer, on rank 0, when all ranks have entered the call that sets it."""
     _wait_for_others()
-    _POSITION.pack_into(window.memory, 0, position)
+    window.memory[:] = _POSITION.pack(position)
 
 
 def _wait_for_others() -> None:
@@ -74,8 +74,8 @@ def fetch_and_add(window: Window, amount: int, name: str) -> int:
     """Advance the pointer; return its previous value."""
     if window.comm.me == 0:
         _wait_for_others()
-        (position,) = _POSITION.unpack(window.memory)
-        _POSITION.pack_into(window.memory, 0, position + amount)
+        (position,) = _POSITION.unpack(window.memory[:])
+        window.memory[:] = _POSITION.pack(position + amount)
         return int(position)
     taken: list[bytes] = []
     operation = OPERATIONS["SUM" if amount else "NO_OP"]

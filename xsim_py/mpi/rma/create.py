@@ -19,15 +19,19 @@ from xsim_py.mpi.management import gather_everywhere
 from xsim_py.process.ranks import current
 from xsim_py.units import format_size
 
+from .memory import Memory, address_of
 from .service import Rma, service_of, windows_of
 from .synchronise import barrier
-from .window import Shape, Window, address_of
+from .window import Shape, Window
 
 _SIZE_AND_UNIT = struct.Struct("<qq")
 _MEMORY = "/dev/shm"
 
+shares_files = False
+"""Whether programs in other processes may map shared windows, whose memory is then a file; set by `compiled`."""
 
-def create(comm: Communicator, name: str, flavor: int, memory: memoryview, unit: int, origin: object = None) -> Window:
+
+def create(comm: Communicator, name: str, flavor: int, memory: Memory, unit: int, origin: object = None) -> Window:
     """Create a window: MPI_Win_create, MPI_Win_allocate and MPI_Win_create_dynamic.
 
     `memory` has writable bytes, and `unit` is the displacement unit, in bytes. `origin` is an object to keep alive as
@@ -38,7 +42,7 @@ def create(comm: Communicator, name: str, flavor: int, memory: memoryview, unit:
     return window
 
 
-def _register(comm: Communicator, flavor: int, memory: memoryview, unit: int, origin: object) -> Window:
+def _register(comm: Communicator, flavor: int, memory: Memory, unit: int, origin: object) -> Window:
     """Create this rank's side of a new window.
 
     Operations may arrive before all ranks have created theirs.
@@ -130,7 +134,7 @@ def _segment_of(service: Rma, window: Window) -> _Segment:
         return found
     folder, file = fabric.settings.folder, None
     with current.outside():  # files of a rank are not the simulator's
-        if folder is None and not fabric.alike:
+        if folder is None and (shares_files or not fabric.alike):
             file = _file_in_memory() if found is None else found.file
         path = None if folder is None else f"{folder}/window-{window.comm.cid}"
         made = _Segment(sum(window.shape.sizes), path=path, file=file)
@@ -150,7 +154,7 @@ def _part(window: Window, place: int) -> memoryview:
     return part
 
 
-def shared_memory(window: Window, place: int) -> tuple[memoryview, int]:
+def shared_memory(window: Window, place: int) -> tuple[Memory, int]:
     """Return another rank's accessible memory and displacement unit: MPI_Win_shared_query."""
     if window.flavor == c.WIN_FLAVOR_DYNAMIC:
         fail(c.ERR_RMA_FLAVOR, "Win.Shared_query of a window to which memory is attached")
@@ -166,7 +170,7 @@ def shared_memory(window: Window, place: int) -> tuple[memoryview, int]:
     return memoryview(bytearray()), 0
 
 
-def attach(window: Window, memory: memoryview) -> None:
+def attach(window: Window, memory: Memory) -> None:
     """Attach memory to a window: MPI_Win_attach."""
     _dynamic(window, "Win.Attach")
     address = address_of(memory)
@@ -176,7 +180,7 @@ def attach(window: Window, memory: memoryview) -> None:
     window.regions[address] = memory
 
 
-def detach(window: Window, memory: memoryview) -> None:
+def detach(window: Window, memory: Memory) -> None:
     """Detach memory from a window: MPI_Win_detach."""
     _dynamic(window, "Win.Detach")
     if window.regions.pop(address_of(memory), None) is None:

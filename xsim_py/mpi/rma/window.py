@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.transport.p2p import wait
@@ -15,6 +13,7 @@ from xsim_py.process.ranks import current
 
 from .epochs import Epochs
 from .locks import LockQueue
+from .memory import Memory
 from .packets import (
     ACCUMULATE,
     COMPLETED,
@@ -39,11 +38,6 @@ if TYPE_CHECKING:
 
 GRANTED, DONE = range(2)
 """The replies of a target without data: a granted lock, or a completed operation."""
-
-
-def address_of(memory: memoryview) -> int:
-    """Return the address of memory in this process; 0 if it is empty."""
-    return int(np.frombuffer(memory, np.uint8).ctypes.data) if len(memory) else 0
 
 
 class Shape:
@@ -100,21 +94,21 @@ class Window:
     )
 
     def __init__(
-        self, service: Rma, comm: Communicator, *, flavor: int, memory: memoryview, unit: int, origin: Any
+        self, service: Rma, comm: Communicator, *, flavor: int, memory: Memory, unit: int, origin: Any
     ) -> None:
         self.service = service
         # Private to the window: the members, the collectives of its synchronisation, and settings of the program
         # (attributes, info, error handler).
         self.comm = comm
         self.flavor = flavor  # how it was created
-        self.memory = memory  # the bytes that this rank exposes
+        self.memory: Memory = memory  # the bytes that this rank exposes
         self.unit = unit  # its displacement unit, in bytes
         self.origin = origin  # the program's object, to keep its memory alive
         self.segment: Any = None
         self.shape: Shape  # the sizes and units of all ranks
         self.name = ""
         self.freed = False
-        self.regions: dict[int, memoryview] = {}  # the attached memory, by address
+        self.regions: dict[int, Memory] = {}  # the attached memory, by address
         self.epochs = Epochs()  # they determine the legal calls
         self.locks = LockQueue()  # the lock of this rank's memory
         self.held: dict[int, list[RmaPacket]] = {}  # the packets of ranks that wait for the lock
@@ -183,22 +177,26 @@ class Window:
             self.service.answer(self, packet.source, DONE, packet.ticket, c.ERR_RMA_RANGE, detail)
             return
         memory, offset = found
-        if packet.kind == PUT:
-            place.write(memory, offset, packet.data)
-            self.service.answer(self, packet.source, DONE)
+        try:
+            if packet.kind == PUT:
+                place.write(memory, offset, packet.data)
+                self.service.answer(self, packet.source, DONE)
+                return
+            old = place.read(memory, offset)
+            if packet.kind == ACCUMULATE or (packet.kind == FETCH and packet.operation != "NO_OP"):
+                place.write(memory, offset, combine(packet, old))
+            elif packet.kind == SWAP and packet.data[: len(old)] == old:
+                place.write(memory, offset, packet.data[len(old) :])
+        except errors.Exception as error:  # the memory's process has ended
+            self.service.answer(self, packet.source, DONE, packet.ticket, error.Get_error_class(), str(error))
             return
-        old = place.read(memory, offset)
-        if packet.kind == ACCUMULATE or (packet.kind == FETCH and packet.operation != "NO_OP"):
-            place.write(memory, offset, combine(packet, old))
-        elif packet.kind == SWAP and packet.data[: len(old)] == old:
-            place.write(memory, offset, packet.data[len(old) :])
         if packet.kind in (GET, FETCH, SWAP):
             data = RmaPacket(DATA, packet.window, self.comm.me, packet.ticket, data=old)
             self.service.inject(self.comm.box.rank, self.comm.ranks[packet.source], data, len(old))
         else:
             self.service.answer(self, packet.source, DONE)
 
-    def _locate(self, place: TargetPlace) -> tuple[memoryview, int] | None:
+    def _locate(self, place: TargetPlace) -> tuple[Memory, int] | None:
         """Return the memory of elements, and the offset of the first one's origin in it.
 
         Return None if out of range.

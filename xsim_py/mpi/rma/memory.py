@@ -1,0 +1,45 @@
+"""Exposed memory: a `memoryview` of this process, or the memory of a program in another process."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TypeAlias
+
+import numpy as np
+
+
+class OutsideMemory(ABC):
+    """Memory in another process, with as much of a `memoryview` as windows use.
+
+    Slices copy: contiguous elements are read and stored as for a `memoryview`. Others are read in a copy of their
+    span, and stored by `change`. If the process has ended, each of these raises an `errors.Exception`.
+    """
+
+    __slots__ = ("address", "size")
+
+    def __init__(self, address: int, size: int) -> None:
+        self.address = address
+        self.size = size
+
+    def __len__(self) -> int:
+        return self.size
+
+    @abstractmethod
+    def __getitem__(self, part: slice) -> bytes | bytearray: ...
+
+    @abstractmethod
+    def __setitem__(self, part: slice, data: bytes) -> None: ...
+
+    @abstractmethod
+    def change(self, first: int, new: bytearray) -> None:
+        """Store bytes that begin at `first`, but only those that differ: others may belong to the program."""
+
+
+Memory: TypeAlias = "memoryview | OutsideMemory"
+
+
+def address_of(memory: Memory) -> int:
+    """Return the address of memory in its process; 0 if a view is empty."""
+    if not isinstance(memory, memoryview):
+        return memory.address
+    return int(np.frombuffer(memory, np.uint8).ctypes.data) if len(memory) else 0
