@@ -43,24 +43,11 @@ _ULFM = {
 }
 _ULFM_KINDS = {"comm": "COMMUNICATOR", "newcomm": "COMMUNICATOR", "failedgrp": "GROUP", "request": "REQUEST"}
 
-# Functions that the library answers itself (runtime.c), and those of the tools interface (MPI 5.0, chapter 15).
-_BY_HAND = frozenset(
-    [
-        "MPI_Pcontrol",
-        "MPI_Aint_add",
-        "MPI_Aint_diff",
-        "MPI_Get_address",
-        "MPI_Wtime",
-        "MPI_Wtick",
-        "MPI_Status_c2f",
-        "MPI_Status_f2c",
-        "MPI_Status_c2f08",
-        "MPI_Status_f2c08",
-        "MPI_Status_f082f",
-        "MPI_Status_f2f08",
-        "MPI_Abi_set_fortran_booleans",
-    ]
-)
+# Functions that the library has by hand (local.c, libc.c).
+_BY_HAND = (
+    "MPI_Aint_add", "MPI_Aint_diff", "MPI_Get_address", "MPI_Pcontrol", "MPI_T_finalize", "MPI_T_init_thread",
+    "MPI_T_pvar_session_create", "MPI_T_pvar_session_free", "MPI_Wtick", "MPI_Wtime",
+)  # fmt: skip
 
 
 def main() -> int:
@@ -89,7 +76,7 @@ class _Function:
     def __init__(self, prototype: Any) -> None:
         self.name: str = prototype.name
         self.returns: str = str(prototype.return_type)
-        self.text = _with_dots(str(prototype)).replace("int* argc, char* argv", "int argc, char* argv[]")
+        self.text = _with_dots(str(prototype)).replace("int argc, char argv[]", "int argc, char* argv[]")
         self.parameters = [each for each in prototype.parameters if each.kind.name != "VARARGS"]
 
     def rows(self) -> Iterator[str]:
@@ -125,6 +112,7 @@ def _constants() -> Iterator[tuple[str, int]]:
         value = getattr(MPI, name)
         if name.isupper() and isinstance(value, int) and not _ONLY_OF_MPI4PY.fullmatch(name):
             yield name, value
+    yield "HOST", 503  # deleted in MPI 5.0, and still in the ABI
 
 
 def _handles() -> Iterator[tuple[str, str, int]]:
@@ -187,9 +175,11 @@ def stubs() -> str:
         '#include "runtime.h"',
         '#include "mpi.h"',
         '#include "mpi-ext.h"',
+        "#include <string.h>",
         *_MACROS.splitlines(),
     ]
-    lines.append(f"const uint32_t xsim_wtime = {[small.name for small, _ in functions()].index('MPI_Wtime')};")
+    names = [small.name for small, _ in functions()]
+    lines += [f"const uint32_t xsim_{name.lower()} = {names.index('MPI_' + name)};" for name in ("Wtime", "Pcontrol")]
     for number, (small, large) in enumerate(functions()):
         for function in (small, large):
             if function is not None and small.name not in _BY_HAND:
@@ -208,7 +198,22 @@ def _stub(function: _Function, number: int) -> str:
     parameters = function.text[function.text.index("(") :]
     given = ", ".join(f"L({each.name})" for each in function.parameters)
     call = f"CALL({number}, {len(function.parameters)}, {given})" if given else f"CALL0({number})"
-    return f"PROFILED({function.returns}, {name}, {parameters}, {call})"
+    return f"PROFILED({function.returns}, {name}, {parameters}, {_local(name, function) or call})"
+
+
+def _local(name: str, function: _Function) -> str:
+    """Return the expression of a function that needs no simulator: conversions, and the tools interface."""
+    names = [each.name for each in function.parameters]
+    if re.fullmatch(r"Status_(c|f|f08)2(c|f|f08)", name):
+        return f"(memcpy({names[1]}, {names[0]}, sizeof(MPI_Status)), MPI_SUCCESS)"
+    if re.search("_(c2f|f2c|toint|fromint)$", name):
+        return f"(intptr_t){names[0]}"
+    if not name.startswith("T_"):
+        return ""
+    if name.endswith(("_get_num", "_changed")):
+        return f"xsim_no_tools({names[0]})"
+    error = "NAME" if name.endswith("get_index") else "INDEX" if names[0].endswith("_index") else "HANDLE"
+    return f"xsim_tool(MPI_T_ERR_INVALID_{error})"
 
 
 def table() -> str:

@@ -19,7 +19,7 @@ INCLUDE = SOURCES
 
 _SHARED = {
     "libmpi_abi.so.1": (
-        ("runtime.c", "calls.c", "callbacks.c", "libc.c"),
+        ("runtime.c", "calls.c", "callbacks.c", "libc.c", "local.c"),
         ("-Wl,-soname,libmpi_abi.so.1", "-lpthread"),
     ),
     "libxsim_parent.so": (("parent.c",), ()),

@@ -16,21 +16,24 @@ if TYPE_CHECKING:
 MPI: Any = import_module("xsim_py.mpi4py.MPI")
 """The interface of mpi4py, whose names appear when it is imported."""
 
-Function: TypeAlias = "Callable[[Child], int | None]"
-"""Executes a call; returns a result, None for success."""
 Body: TypeAlias = "Callable[[Child, tuple[int, ...]], int | None]"
-"""Executes a call with its arguments as signed integers; returns a result if that is not an error code of 0."""
+"""Executes a call with its arguments as signed integers; returns a result, None for success."""
 
-_FILES = ("collectives", "lifetime", "requests", "rma")
+_FILES = ("collectives", "functions", "lifetime", "objects", "requests", "rma")
 _bodies: dict[str, Body] = {}
-MAKERS: dict[str, Callable[[list[CParameter]], Function]] = {}
+MAKERS: dict[str, Callable[[list[CParameter]], Body | None]] = {}
 """Makers of functions that depend on the parameters, by name without prefix."""
 
 
 def by_hand(function: Body) -> Body:
     """Register the body of the function of the same name, without the prefix ``MPI_``."""
-    _bodies[function.__name__] = function
+    register(function.__name__, function)
     return function
+
+
+def register(name: str, function: Body) -> None:
+    """Register the body of the function with a name, without prefix."""
+    _bodies[name] = function
 
 
 def load() -> None:

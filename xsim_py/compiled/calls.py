@@ -8,17 +8,21 @@ from the description of the function (``library/interface.txt``); the others are
 from __future__ import annotations
 
 import inspect
+import re
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
-from xsim_py.mpi4py.inside import comm_of, impl_of
+from xsim_py.mpi4py.inside import comm_of, handler_owner_of, impl_of
+from xsim_py.mpi4py.misplaced_calls import abort_misplaced
+from xsim_py.mpi4py.phase import of_process_now
 
 from .build import SOURCES
-from .by_hand import MAKERS, MPI, Function, body_of
+from .by_hand import MAKERS, MPI, body_of
 from .child import BadAddress
 from .convert import (
     CParameter,
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
     from .child import Child
 
 Convert: TypeAlias = "Callable[[Child, tuple[int, ...]], Any]"
+Output: TypeAlias = "Callable[[Child, tuple[int, ...], Any], None]"
 
 FAMILIES: dict[str, Any] = {
     "COMMUNICATOR": MPI.Comm,
@@ -66,26 +71,62 @@ _PREFIXES = {
     "Message": "MESSAGE",
     "Status": "STATUS",
 }
+_METHODS = {
+    "Error_class": "Get_error_class",
+    "Error_string": "Get_error_string",
+    "Abi_get_fortran_info": "Get_abi_fortran_info",
+    "Abi_get_info": "Get_abi_info",
+    "Get_elements_x": "Status.Get_elements",
+    "Imrecv": "Message.Irecv",
+    "Intercomm_create": "Intracomm.Create_intercomm",
+    "Intercomm_create_from_groups": "Intercomm.Create_from_groups",
+    "Intercomm_merge": "Intercomm.Merge",
+    "Mrecv": "Message.Recv",
+    "Status_set_elements_x": "Status.Set_elements",
+    "Test_cancelled": "Status.Is_cancelled",
+    "Comm_test_inter": "Comm.Is_inter",
+    "Comm_failure_ack": "Comm.Ack_failed",
+    "Topo_test": "Comm.Get_topology",
+    "Type_get_extent_x": "Datatype.Get_extent",
+    "Type_get_true_extent_x": "Datatype.Get_true_extent",
+    "Type_size_x": "Datatype.Get_size",
+}
+"""The methods and functions of other names."""
+
+DEPRECATED = {
+    "Attr_delete": "Comm_delete_attr",
+    "Attr_get": "Comm_get_attr",
+    "Attr_put": "Comm_set_attr",
+    "Keyval_create": "Comm_create_keyval",
+    "Keyval_free": "Comm_free_keyval",
+}
+"""Old names of functions (MPI 5.0, 17)."""
+
 _ALIASES = {
     "assertion": ("assert",),
     "attrval": ("attribute_val",),
-    "blocklengths": ("array_of_blocklengths",),
     "buf": ("buffer",),
     "comm": ("comm2",),
     "compare": ("compare_addr",),
+    "count": ("incount",),
     "datatypes": ("array_of_types",),
-    "displacements": ("array_of_displacements",),
+    "error": ("err",),
     "group": ("group2",),
+    "index": ("index_type",),
     "keyval": ("comm_keyval", "type_keyval", "win_keyval"),
     "name": ("comm_name", "type_name", "win_name"),
     "origin": ("origin_addr",),
     "ranks": ("ranks1",),
     "result": ("result_addr",),
     "target": ("target_disp",),
+    "value": ("value_type",),
 }
 """Parameters of methods, and their names in C."""
 
-_functions: dict[int, Function] = {}
+_DISPENSABLE = ("info", "items", "num_to_ack")
+"""Parameters of methods that need no argument in C."""
+
+_functions: dict[int, Callable[[Child], int]] = {}
 
 
 @cache
@@ -104,48 +145,76 @@ def call(child: Child, number: int, large: int, site: int) -> int:
     return result
 
 
-def _made(number: int, large: bool) -> Function:
+def _made(number: int, large: bool) -> Callable[[Child], int]:
     name, small_rows, large_rows = interface()[number]
     short = name.removeprefix("MPI_")
+    short = DEPRECATED.get(short, short)
     parameters = parameters_of(large_rows if large else small_rows)
-    by_hand = body_of(short)
-    if by_hand is not None:
-        function: Function | None = partial(_with_arguments, by_hand, len(parameters))
-    else:
-        make = MAKERS.get(short, partial(bind, short))
-        function = make(parameters)
-    return _reporting(name, function or _refusal(name))
+    make = MAKERS.get(short, partial(bind, short))
+    body = body_of(short) or make(parameters) or _refusal(name)
+    return _reporting(name, body, parameters)
 
 
-def _with_arguments(body: Body, count: int, child: Child) -> int | None:
-    return body(child, child.arguments(count))
-
-
-def _reporting(name: str, body: Function) -> Function:
+def _reporting(name: str, body: Body, parameters: list[CParameter]) -> Callable[[Child], int]:
     """Return a function that passes errors to the error handler, and returns their code."""
+    count = len(parameters)
+    owner = next((i for i, each in enumerate(parameters) if each.kind in _OWNERS and each.direction != "out"), None)
+    is_misplaced = None if _ANY_TIME.fullmatch(name) else misplaced
+    returns_error = not name.endswith("_call_errhandler")
 
     def function(child: Child) -> int:
+        if is_misplaced is not None and not child.is_inside:
+            is_misplaced(child)
+        given = child.arguments(count)
         child.handled = 0
         try:
-            return body(child) or child.handled
+            return body(child, given) or (child.handled if returns_error else 0)
         except errors.Exception as error:
-            return _failed(error)
+            problem = error
         except BadAddress as error:
-            return _failed(errors.error(c.ERR_BUFFER, f"{name}: {error}"))
-        except (TypeError, ValueError, KeyError, IndexError, BufferError, OverflowError) as error:
-            return _failed(errors.error(c.ERR_ARG, f"{name}: {error}"))
+            problem = errors.error(c.ERR_BUFFER, f"{name}: {error}")
+        except AttributeError as error:
+            problem = errors.error(c.ERR_TOPOLOGY if "topo" in str(error) else c.ERR_COMM, f"{name}: {error}")
+        except (TypeError, ValueError, LookupError, BufferError, ArithmeticError) as error:
+            problem = errors.error(c.ERR_ARG, f"{name}: {error}")
+        return _failed(child, problem, None if owner is None else (parameters[owner], given[owner]))
 
     return function
 
 
-def _failed(error: errors.Exception) -> int:
-    """Call the error handler of COMM_SELF, if no other has seen the error (MPI 5.0, 9.3); return the code."""
-    comm_of(MPI.COMM_SELF).report(error)
+def _failed(child: Child, error: errors.Exception, about: tuple[CParameter, int] | None) -> int:
+    """Call the error handler, if no other has seen the error (MPI 5.0, 9.3); return the code.
+
+    It is the handler of the object that the call is about, or else that of COMM_SELF.
+    """
+    owner = comm_of(MPI.COMM_SELF)
+    if about is not None:
+        parameter, value = about
+        number = integers(child, value, 1, "q")[0] if parameter.form == "p" else value
+        with suppress(errors.Exception):
+            owner = handler_owner_of(child.handles.get(number, FAMILIES[parameter.kind]))
+    owner.report(error)
     return error.Get_error_code()
 
 
-def _refusal(name: str) -> Function:
-    def function(child: Child) -> int:
+def misplaced(child: Child) -> None:
+    """End the job because of a call outside MPI_Init and MPI_Finalize, unless the process has had a session."""
+    if not of_process_now().has_session:
+        abort_misplaced("after MPI_Finalize" if child.finalized else "before MPI_Init")
+
+
+_OWNERS = ("COMMUNICATOR", "WINDOW", "FILE", "SESSION")
+"""The kinds of objects that have an error handler."""
+
+_ANY_TIME = re.compile(
+    "MPI_(Abi_|Add_error|Remove_error|Error_|Errhandler_|Finalized|Get_hw|Get_library|Get_version|Info_|Init|Session_|"
+    "Wtime|Pcontrol).*"
+)
+"""The functions that may be called before MPI_Init and after MPI_Finalize (MPI 5.0, 11.4.1)."""
+
+
+def _refusal(name: str) -> Body:
+    def function(child: Child, given: tuple[int, ...]) -> None:
         errors.fail(c.ERR_UNSUPPORTED_OPERATION, f"xsim_py does not have {name} for compiled programs")
 
     return function
@@ -154,7 +223,7 @@ def _refusal(name: str) -> Function:
 # -------------------------------------------------------------------------------------------------------- conversion
 
 
-def bind(name: str, parameters: list[CParameter]) -> Function | None:
+def bind(name: str, parameters: list[CParameter]) -> Body | None:
     """Return a function that calls the method of the same name; None if there is none with equal parameters."""
     found = _method(name, parameters)
     if found is None:
@@ -164,6 +233,7 @@ def bind(name: str, parameters: list[CParameter]) -> Function | None:
     used: set[str] = set()
     converts: list[Convert] = []
     declared = [*inspect.signature(getattr(owner, method)).parameters]
+    own = None
     if declared[:1] == ["self"]:
         declared.pop(0)
         own = next((i for i, each in enumerate(parameters) if each.kind == kind and each.form != "a"), None)
@@ -174,59 +244,84 @@ def bind(name: str, parameters: list[CParameter]) -> Function | None:
     else:
         converts.append(lambda child, given: owner)
     for each in declared:
-        names = [alias for alias in (each, *_ALIASES.get(each, ())) if alias in places and alias not in used]
+        aliases = (each, *_ALIASES.get(each, ()), f"array_of_{each}")
+        names = [alias for alias in aliases if alias in places and alias not in used]
         if not names:
+            if each in _DISPENSABLE and each == declared[-1]:
+                continue
             return None
         used.add(names[0])
         make = _target if each == "target" else _argument
         converts.append(make(parameters, places[names[0]]))
     status = next((i for i, each in enumerate(parameters) if each.kind == "STATUS" and each.direction == "out"), None)
-    outputs = [
-        (i, _output(each))
-        for i, each in enumerate(parameters)
-        if each.direction != "in" and each.kind not in ("STATUS", "BUFFER") and each.name not in used
-    ]
-    function = _calling(method, len(parameters), converts, outputs, status)
-    inout = kind, "inout", "p"
-    freed = next((i for i, each in enumerate(parameters) if (each.kind, each.direction, each.form) == inout), None)
-    return function if freed is None else partial(_freeing, function, converts[0], freed)
+    changes = own is not None and parameters[own].direction == "inout"
+    outputs = _outputs(parameters, used)
+    if own is not None and changes and kind == "STATUS":
+        return _setting(method, converts, own)
+    function = _calling(method, converts, outputs, status)
+    return _freeing(function, own, method, kind) if own is not None and changes else function
 
 
-def _freeing(function: Function, convert: Convert, place: int, child: Child) -> None:
-    """Call a function that may set a handle to null."""
-    given = child.arguments(place + 1)
-    handle = convert(child, given)
-    impl, number = impl_of(handle), integers(child, given[place], 1, "q")[0]
-    try:
-        function(child)
-    finally:
-        if not handle:
-            child.handles.drop(number, impl)
-            write_handle(child, given[place], handle)
-
-
-def _calling(method: str, count: int, converts: list[Convert], outputs: list[Any], status: int | None) -> Function:
+def _setting(method: str, converts: list[Convert], own: int) -> Body:
+    """Return a function that changes the status at an address."""
     first, *rest = converts
 
-    def function(child: Child) -> None:
-        given = child.arguments(count)
-        values = [convert(child, given) for convert in rest]
-        result = getattr(first(child, given), method)(*values)
-        if status is not None and given[status]:
-            write_status(child, given[status], next(each for each in values if isinstance(each, MPI.Status)))
-        if len(outputs) == 1:
-            place, write = outputs[0]
-            write(child, given[place], result)
-        elif outputs:
-            for (place, write), value in zip(outputs, result, strict=True):
-                write(child, given[place], value)
+    def function(child: Child, given: tuple[int, ...]) -> None:
+        status = first(child, given)
+        getattr(status, method)(*[convert(child, given) for convert in rest])
+        write_status(child, given[own], status, with_error=True)
 
     return function
+
+
+def _calling(method: str, converts: list[Convert], outputs: list[Output], status: int | None) -> Body:
+    first, *rest = converts
+
+    def function(child: Child, given: tuple[int, ...]) -> None:
+        values = [convert(child, given) for convert in rest]
+        result = getattr(first(child, given), method)(*values)
+        if status is not None and given[status] and result is not False:
+            write_status(child, given[status], next(each for each in values if isinstance(each, MPI.Status)))
+        if child.handled:
+            return
+        if len(outputs) == 1:
+            outputs[0](child, given, result)
+        elif outputs:
+            for write, value in zip(outputs, result, strict=True):
+                write(child, given, value)
+
+    return function
+
+
+def _freeing(function: Body, own: int, method: str, kind: str) -> Body:
+    """Return a function after which the program's handle is null, if the method has made it so."""
+    family = FAMILIES[kind]
+
+    def freeing(child: Child, given: tuple[int, ...]) -> None:
+        (number,) = integers(child, given[own], 1, "q")
+        handle = child.handles.get(number, family)
+        impl = impl_of(handle)
+        if method == "Free" and child.handles.is_shared(impl):
+            child.handles.drop(number, impl)
+            write_integers(child, given[own], [null_number(family)], "q")
+            return
+        try:
+            function(child, given)
+        finally:
+            if not handle and number != null_number(family):
+                child.handles.drop(number, impl)
+                write_integers(child, given[own], [null_number(family)], "q")
+
+    return freeing
 
 
 def _method(name: str, parameters: list[CParameter]) -> tuple[Any, str, str] | None:
     """Return the class and the method for a C function, and the kind of handle to which it belongs."""
     head, _, rest = name.partition("_")
+    if name in _METHODS:
+        family, _, method = _METHODS[name].rpartition(".")
+        cls = getattr(MPI, family) if family else MPI
+        return cls, method, next((kind for kind, base in FAMILIES.items() if family and issubclass(cls, base)), "")
     if head in _PREFIXES and rest:
         kinds, bases = [_PREFIXES[head]], [rest]
     else:
@@ -238,7 +333,7 @@ def _method(name: str, parameters: list[CParameter]) -> tuple[Any, str, str] | N
                     method = prefix + (base if prefix else base[0].upper() + base[1:])
                     if issubclass(cls, FAMILIES[kind]) and hasattr(cls, method):
                         return cls, method, kind
-    return None
+    return (MPI, name, "") if inspect.isroutine(getattr(MPI, name, None)) else None
 
 
 def _single(parameter: CParameter, place: int) -> Convert:
@@ -342,18 +437,47 @@ def write_integers(child: Child, address: int, values: Any, code: str) -> None:
         child.write(address, struct.pack(f"={len(values)}{code}", *values))
 
 
-def _output(parameter: CParameter) -> Callable[[Child, int, Any], None]:
-    """Return a function that writes a result to an address."""
+def _outputs(parameters: list[CParameter], used: set[str]) -> list[Output]:
+    """Return functions that write the results of a method, in order."""
+    found: list[Output] = []
+    for i, each in enumerate(parameters):
+        is_given = each.name in used and (each.kind in FAMILIES or each.form == "a" or each.direction == "in")
+        if each.direction == "in" or is_given or each.kind in ("STATUS", "BUFFER"):
+            continue
+        if each.kind == "STRING_LENGTH" and i and parameters[i - 1].kind == "STRING":
+            found[-1] = partial(_write_text_and_length, i)
+        else:
+            found.append(_output(parameters, i))
+    return found
+
+
+def _output(parameters: list[CParameter], place: int) -> Output:
+    """Return a function that writes a result to the address given at a place."""
+    parameter = parameters[place]
     kind, code = parameter.kind, parameter.code
-    if kind == "REQUEST" and parameter.direction == "out":
-        return lambda child, address, value: write_integers(child, address, [_request_number(child, value)], "q")
+    if kind == "REQUEST":
+        return lambda child, given, value: write_integers(child, given[place], [_request_number(child, value)], "q")
     if kind in FAMILIES and kind != "STATUS":
-        return write_handle
+        return lambda child, given, value: write_handle(child, given[place], value)
     if kind == "STRING":
-        return write_text
+        return lambda child, given, value: write_text(child, given[place], value)
     if parameter.form == "a":
-        return lambda child, address, value: write_integers(child, address, map(int, value), code)
-    return lambda child, address, value: write_integers(child, address, [int(value)], code)
+        most = next((i for i, each in enumerate(parameters) if each.name == parameter.length), None)
+        return lambda child, given, value: write_integers(
+            child, given[place], [*map(int, value)][: None if most is None else max(given[most], 0)], code
+        )
+    return lambda child, given, value: write_integers(child, given[place], [_fitting(int(value), code)], code)
+
+
+def _fitting(value: int, code: str) -> int:
+    """Return a result, or MPI_UNDEFINED if it is too large for its type."""
+    return value if code != "i" or -(2**31) <= value < 2**31 else c.UNDEFINED
+
+
+def _write_text_and_length(place: int, child: Child, given: tuple[int, ...], value: str) -> None:
+    """Write a text to the address before a place, and its length to that at the place."""
+    write_text(child, given[place - 1], value)
+    write_integers(child, given[place], [len(value.encode("utf-8", "surrogateescape"))], "i")
 
 
 def write_handle(child: Child, address: int, value: Any) -> None:

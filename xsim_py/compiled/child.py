@@ -78,6 +78,7 @@ class Child:
         self._call = call
         self.is_over = False
         self.initialized = self.finalized = False
+        self.is_inside = False  # between MPI_Init and MPI_Finalize
         self.handles = Handles()
         self.depth = 0  # of callbacks in progress
         self.handled = 0  # the error code for which the program's own error handler was called last
@@ -176,10 +177,6 @@ class Child:
     def arguments(self, count: int) -> tuple[int, ...]:
         """Return the first arguments of the current call as signed integers."""
         return ARGUMENTS[count].unpack_from(self.page, _ARGUMENTS_AT)
-
-    def set_argument(self, place: int, value: int) -> None:
-        """Change an argument of the current call."""
-        _INT.pack_into(self.page, _ARGUMENTS_AT + 8 * place, value)
 
     def call_back(self, kind: int, function: int, *arguments: int) -> int:
         """Call a function of the program and return its result; the program is inside a call."""

@@ -9,7 +9,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi4py.call_table import COLLECTIVES, Collective
 from xsim_py.mpi4py.inside import impl_of
 
-from .by_hand import MAKERS, MPI, Function
+from .by_hand import MAKERS, MPI, Body
 from .calls import blocks, elements, integers, write_integers
 from .convert import CParameter
 
@@ -17,14 +17,13 @@ if TYPE_CHECKING:
     from .child import Child
 
 
-def _collective(row: Collective, name: str, parameters: list[CParameter]) -> Function:
+def _collective(row: Collective, name: str, parameters: list[CParameter]) -> Body:
     form = "_init" if name.endswith("_init") else "I" if name != row.name else ""
     kinds = [*row.c_arguments(form)]
     place = {kind: i for i, kind in enumerate(kinds)}
     codes = [each.code for each in parameters]
 
-    def function(child: Child) -> None:
-        given = child.arguments(len(kinds))
+    def function(child: Child, given: tuple[int, ...]) -> None:
         comm = child.handles.get(given[place["comm"]], MPI.Comm)
         root = given[place["root"]] if row.has_root else None
         arguments = _messages(child, row, kinds, codes, given, comm, root)
@@ -58,7 +57,7 @@ def _messages(
     sizes = _sizes(comm, row)
     at = 0
     for buffer, size in ((row.sent, sizes[0]), (row.received, sizes[1])):
-        if buffer is None or (buffer is row.received and row.sent is row.received):
+        if buffer is None or (at and row.sent is row.received):
             continue
         width = 4 if buffer.form in ("v", "w") else 3
         part = given[at : at + width]

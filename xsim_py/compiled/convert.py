@@ -20,7 +20,7 @@ from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi4py.bufspec import BlockBuffer, UserBuffer, unpack_each, usable
 from xsim_py.mpi4py.handle import CONSTANTS, Handle, handle_of
-from xsim_py.mpi4py.inside import impl_of, null_of
+from xsim_py.mpi4py.inside import comm_of, impl_of, null_of
 
 from .by_hand import MPI
 
@@ -64,7 +64,7 @@ def parameters_of(rows: str) -> list[CParameter]:
 class Handles:
     """The objects of one program, by the numbers that it knows."""
 
-    __slots__ = ("_free", "_next", "_numbers", "objects")
+    __slots__ = ("_free", "_next", "_numbers", "addresses", "objects")
 
     def __init__(self) -> None:
         if not _PREDEFINED:
@@ -74,6 +74,8 @@ class Handles:
         self._numbers: dict[int, list[int]] = {}  # by address of the object behind the handle: number, and how often
         self._next = _FIRST
         self._free: list[int] = []
+        self.addresses: dict[tuple[object, ...], tuple[int, int]] = {}
+        """Memory of the program that the binding has allocated, by purpose: address and size."""
 
     def get(self, number: int, family: type[Handle]) -> Any:
         """Return the object with a number; raise an error if there is none, or it is of another class."""
@@ -95,6 +97,21 @@ class Handles:
         number = self.add(handle)
         self._numbers[id(impl)] = [number, 1]
         return number
+
+    def lend(self, handle: Handle) -> int:
+        """Return the number of an object for a callback, which does not own it."""
+        impl = impl_of(handle)
+        if isinstance(handle, MPI.Comm):
+            for each in (MPI.COMM_WORLD, MPI.COMM_SELF):
+                if impl is comm_of(each):
+                    return int(each.toint())
+        known = self._numbers.get(id(impl))
+        return self.number(handle) if known is None else known[0]
+
+    def is_shared(self, impl: object) -> bool:
+        """Return True if the program has got the number of an object more than once."""
+        known = self._numbers.get(id(impl))
+        return known is not None and known[1] > 1
 
     def add(self, handle: Handle) -> int:
         """Give an object a number that no other has."""

@@ -1,4 +1,4 @@
-"""Begin and end of MPI, time, and communicators."""
+"""Begin and end of MPI, and time."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
+from xsim_py.mpi.attributes import delete_all
+from xsim_py.mpi4py.inside import comm_of
+from xsim_py.mpi4py.phase import of_process_now
 
 from .by_hand import MPI, by_hand
 from .calls import write_integers
@@ -28,8 +31,10 @@ def Init_thread(child: Child, given: tuple[int, ...]) -> None:
 def _begin(child: Child, required: int) -> int:
     if child.initialized:
         errors.fail(c.ERR_OTHER, "MPI is initialized already")
-    child.initialized = True
-    return min(max(required, c.THREAD_SINGLE), c.THREAD_SERIALIZED)
+    child.initialized = child.is_inside = True
+    phase = of_process_now()
+    phase.initialized = False
+    return int(MPI.Init_thread(min(max(required, c.THREAD_SINGLE), c.THREAD_SERIALIZED)))
 
 
 @by_hand
@@ -39,8 +44,10 @@ def Initialized(child: Child, given: tuple[int, ...]) -> None:
 
 @by_hand
 def Finalize(child: Child, given: tuple[int, ...]) -> None:
+    delete_all(MPI.COMM_SELF, comm_of(MPI.COMM_SELF).attributes)
     MPI.Finalize()
     child.finalized = True
+    child.is_inside = False
 
 
 @by_hand

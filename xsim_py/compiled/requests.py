@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .by_hand import MPI, by_hand
+from xsim_py.mpi import constants as c
+from xsim_py.mpi import errors
+from xsim_py.mpi4py.inside import task_of
+
+from .by_hand import MPI, by_hand, register
 from .calls import integers, write_integers
 from .convert import STATUS_BYTES, null_number, read_status, write_status
 
@@ -56,28 +61,66 @@ def Test(child: Child, given: tuple[int, ...]) -> None:
         write_status(child, given[2], status)
 
 
-@by_hand
-def Waitall(child: Child, given: tuple[int, ...]) -> None:
-    numbers, requests = _requests(child, given[1], given[0])
-    statuses = [MPI.Status() for _ in requests] if given[2] else None
+def _all(method: str, child: Child, given: tuple[int, ...]) -> None:
+    count, address, flag, place = given if len(given) == 4 else (*given[:2], 0, given[2])
+    numbers, requests = _requests(child, address, count)
+    statuses = [MPI.Status() for _ in requests] if place else None
+    done = True
     try:
-        MPI.Request.Waitall(requests, statuses)
+        done = getattr(MPI.Request, method)(requests, statuses)
     finally:
-        _settle(child, given[1], numbers, requests)
-        _write_statuses(child, given[2], statuses)
+        if done:
+            _settle(child, address, numbers, requests)
+            _write_statuses(child, place, statuses)
+        write_integers(child, flag, [done], "i")
 
 
-@by_hand
-def Waitany(child: Child, given: tuple[int, ...]) -> None:
-    numbers, requests = _requests(child, given[1], given[0])
-    status = MPI.Status() if given[3] else None
+def _any(method: str, child: Child, given: tuple[int, ...]) -> None:
+    count, address, index_at, flag, place = given if len(given) == 5 else (*given[:3], 0, given[3])
+    numbers, requests = _requests(child, address, count)
+    status = MPI.Status()
+    active = _active(requests)
+    index, done = c.UNDEFINED, True
     try:
-        index = MPI.Request.Waitany(requests, status)
+        found = getattr(MPI.Request, method)(requests, status)
+        index, done = found if isinstance(found, tuple) else (found, True)
+    except errors.Exception:
+        index = min(active - _active(requests), default=c.UNDEFINED)
+        raise
     finally:
-        _settle(child, given[1], numbers, requests)
-    write_integers(child, given[2], [index], "i")
-    if status is not None:
-        write_status(child, given[3], status)
+        _settle(child, address, numbers, requests)
+        write_integers(child, index_at, [index], "i")
+        write_integers(child, flag, [done], "i")
+    if done and place:
+        write_status(child, place, status)
+
+
+def _some(method: str, child: Child, given: tuple[int, ...]) -> None:
+    count, address, count_at, indices_at, place = given
+    numbers, requests = _requests(child, address, count)
+    statuses: list[Any] | None = [] if place else None
+    active = _active(requests)
+    indices: Any = None
+    try:
+        indices = getattr(MPI.Request, method)(requests, statuses)
+    except errors.Exception:
+        indices = sorted(active - _active(requests))
+        raise
+    finally:
+        _settle(child, address, numbers, requests)
+        write_integers(child, count_at, [c.UNDEFINED if indices is None else len(indices)], "i")
+        write_integers(child, indices_at, indices or (), "i")
+        _write_statuses(child, place, statuses and statuses[: len(indices or ())])
+
+
+def _active(requests: list[Any]) -> set[int]:
+    """Return the indices of requests that are active."""
+    return {i for i, request in enumerate(requests) if request and task_of(request).active}
+
+
+for _body, _name in ((_all, "all"), (_any, "any"), (_some, "some")):
+    for _call in ("Wait", "Test", "Request_get_status_"):
+        register(_call + _name, partial(_body, _call.removeprefix("Request_").capitalize() + _name))
 
 
 @by_hand

@@ -15,7 +15,7 @@ from xsim_py.mpi.rma.memory import OutsideMemory, address_of
 from xsim_py.mpi4py.inside import window_of
 from xsim_py.process.ranks import current
 
-from .by_hand import MAKERS, MPI, Function, by_hand
+from .by_hand import MAKERS, MPI, Body, by_hand
 from .calls import FAMILIES, bind, write_handle, write_integers
 from .child import BadAddress, Child
 from .convert import CParameter, write_changes
@@ -174,9 +174,9 @@ def _mapped(child: Child, segment: Any) -> int:
     return address or fail(c.ERR_NO_MEM, f"the program cannot map a shared window of {len(segment.memory)} bytes")
 
 
-def _shared_query(parameters: list[CParameter]) -> Function:
-    def function(child: Child) -> None:
-        number, place, size, unit, base = child.arguments(5)
+def _shared_query(parameters: list[CParameter]) -> Body:
+    def function(child: Child, given: tuple[int, ...]) -> None:
+        number, place, size, unit, base = given
         win = child.handles.get(number, RemoteWin)
         memory, its_unit = win.Shared_query(place)
         window = window_of(win)
@@ -218,19 +218,20 @@ def Free_mem(child: Child, given: tuple[int, ...]) -> None:
     child.release(given[0])
 
 
-def _fetching(name: str, parameters: list[CParameter]) -> Function:
+def _fetching(name: str, parameters: list[CParameter]) -> Body:
     """Return a function that ignores the origin if the operation is MPI_NO_OP (MPI 5.0, 12.3.4)."""
     function = bind(name, parameters)
     assert function is not None
     places = {each.name: i for i, each in enumerate(parameters)}
     same = [(places[f"origin_{part}"], places[f"result_{part}"]) for part in _PARTS if f"result_{part}" in places]
 
-    def fetch(child: Child) -> None:
-        given = child.arguments(len(parameters))
+    def fetch(child: Child, given: tuple[int, ...]) -> None:
         if given[places["op"]] == _NO_OP:
+            changed = [*given]
             for origin, result in same:
-                child.set_argument(origin, given[result])
-        function(child)
+                changed[origin] = given[result]
+            given = tuple(changed)
+        function(child, given)
 
     return fetch
 

@@ -147,6 +147,8 @@ def _call_delete(owner: object, keyval: Keyval, value: object) -> None:
 def _call(function: Any, owner: Any, number: int, value: Any) -> Any:
     try:
         return function(owner, number, value)
+    except errors.ReturnedError:
+        raise
     except errors.Exception as error:
         report(error)
         raise

@@ -24,7 +24,7 @@ from xsim_py.mpi.typemap import Layout, block
 class Recipe:
     """The construction of a type, as returned by MPI_Type_get_envelope and MPI_Type_get_contents."""
 
-    __slots__ = ("combiner", "counts", "integers", "params", "types")
+    __slots__ = ("addresses", "combiner", "counts", "integers", "params", "types")
 
     def __init__(
         self,
@@ -36,7 +36,9 @@ class Recipe:
         integers: Sequence[int] = (),
         counts: Sequence[int] = (),
         types: Sequence[Type] = (),  # from which it was built
+        addresses: Sequence[int] = (),  # of a type that a compiled program has made without large counts
     ) -> None:
+        self.addresses = addresses
         self.combiner = combiner
         self.params = params
         self.integers = integers

@@ -265,6 +265,10 @@ class Exception(RuntimeError):
         return self.Get_error_string()
 
 
+class ReturnedError(Exception):
+    """The error code that a function of a compiled program has returned."""
+
+
 is_about_failures = operator.attrgetter("_is_about_failures")
 """Return True for an `Exception` about a failed process or a revocation."""
 

@@ -71,6 +71,10 @@ class ReductionOp:
         self.commutative = commutative
         self.folds: dict[Type, Fold] = {}
 
+    def user_fold(self, datatype: Type) -> Fold:
+        """Return the fold of a user-defined operation."""
+        return UserFold(self, datatype)
+
 
 class ArrayFold:
     """A predefined operation on any number of elements."""
@@ -169,7 +173,7 @@ def make_fold(operation: ReductionOp, datatype: Type) -> Fold:
 
 def _new_fold(operation: ReductionOp, datatype: Type) -> Fold:
     if operation.function is not None:
-        return UserFold(operation, datatype)
+        return operation.user_fold(datatype)
     ufunc = operation.ufuncs.get(datatype.kind)
     if ufunc is None or datatype.dtype is None:
         fail(c.ERR_OP, f"{operation.name or 'OP_NULL'} does not take {datatype.name or 'a derived datatype'}")

@@ -12,6 +12,7 @@ __all__ = [
     "comm_of",
     "completion_of",
     "file_of",
+    "handler_owner_of",
     "impl_of",
     "live_impl",
     "members_of",
@@ -38,6 +39,9 @@ plain_class_of = methodcaller("_plain_class")
 
 members_of = attrgetter("_members")
 """Return the members of a `Group`."""
+
+handler_owner_of = methodcaller("_handler_owner")
+"""Return what keeps the error handler of a communicator, window, file or session."""
 
 task_of = methodcaller("_task")
 """Return the task of a `Request`; a null request has an inactive one."""

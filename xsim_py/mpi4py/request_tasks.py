@@ -252,6 +252,8 @@ class GeneralizedOperation(Operation):
         """
         try:
             function(*first, *self.args, **self.kwargs)
+        except errors.ReturnedError:
+            raise
         except errors.Exception as error:
             report(error)
             raise

@@ -313,6 +313,7 @@ enum {
   MPI_WIN_SIZE = 603,
   MPI_WIN_UNIFIED = 321,
   MPI_WTIME_IS_GLOBAL = 504,
+  MPI_HOST = 503,
 };
 
 typedef struct MPI_T_enum_t* MPI_T_enum;
@@ -1026,8 +1027,8 @@ MPI_Fint MPI_Info_c2f(MPI_Info info);
 MPI_Fint PMPI_Info_c2f(MPI_Info info);
 int MPI_Info_create(MPI_Info* info);
 int PMPI_Info_create(MPI_Info* info);
-int MPI_Info_create_env(int argc, char argv[], MPI_Info* info);
-int PMPI_Info_create_env(int argc, char argv[], MPI_Info* info);
+int MPI_Info_create_env(int argc, char* argv[], MPI_Info* info);
+int PMPI_Info_create_env(int argc, char* argv[], MPI_Info* info);
 int MPI_Info_delete(MPI_Info info, const char* key);
 int PMPI_Info_delete(MPI_Info info, const char* key);
 int MPI_Info_dup(MPI_Info info, MPI_Info* newinfo);
