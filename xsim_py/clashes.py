@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from xsim_py.atomic_files import is_special, resolved_target
+from xsim_py.compiled import program as compiled
 from xsim_py.config import load_machine
 from xsim_py.config.entries import Location
 from xsim_py.errors import ConfigError
 from xsim_py.failure.statements import parse_statement
 from xsim_py.parameters import COMPUTE, RECORD
-from xsim_py.process.programs.program import Program
+from xsim_py.process.programs import program as programs
+
+compiled.register()
 
 _NOWHERE = Location.in_option("")
 
@@ -84,7 +87,7 @@ def program_files(program: Any, kind: str | None) -> Iterator[InputFile]:
         return
     if kind == "script" and _is_read_once(program):
         return
-    if kind in ("script", "module") and (file := Program(program, kind=kind, args=()).file) is not None:
+    if kind in ("script", "module") and (file := programs.program(program, kind=kind, args=()).file) is not None:
         yield InputFile("the program", file)
 
 

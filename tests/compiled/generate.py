@@ -53,8 +53,8 @@ _BY_HAND = (
 def main() -> int:
     """Write the files, or with ``--check`` compare them; return the exit status."""
     texts = {
-        "mpi.h": header(),
-        "mpi-ext.h": ulfm_header(),
+        "include/mpi.h": header(),
+        "include/mpi-ext.h": ulfm_header(),
         "calls.c": stubs(),
         "interface.txt": table(),
     }
@@ -178,8 +178,6 @@ def stubs() -> str:
         "#include <string.h>",
         *_MACROS.splitlines(),
     ]
-    names = [small.name for small, _ in functions()]
-    lines += [f"const uint32_t xsim_{name.lower()} = {names.index('MPI_' + name)};" for name in ("Wtime", "Pcontrol")]
     for number, (small, large) in enumerate(functions()):
         for function in (small, large):
             if function is not None and small.name not in _BY_HAND:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from xsim_py import simulate
-from xsim_py.compiled.build import INCLUDE, library
+from xsim_py.cli.cc import command_line
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -16,8 +16,8 @@ PROGRAMS = Path(__file__).parent / "programs"
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("built")
     for source in PROGRAMS.glob("*.c"):
-        words = ["cc", "-g", "-O1", f"-I{INCLUDE}", str(source), "-o", str(folder / source.stem)]
-        subprocess.run([*words, f"-L{library()}", "-lmpi_abi"], check=True)
+        words = command_line("cc", ["-g", "-O1", str(source), "-o", str(folder / source.stem)])
+        subprocess.run(words, check=True)
     return folder
 
 

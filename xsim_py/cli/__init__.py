@@ -15,7 +15,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
-from xsim_py.cli.commands import COMMANDS, Overview, whole_parser
+from xsim_py.cli.commands import COMMANDS, COMPILING, Overview, whole_parser
 from xsim_py.cli.options import split_program, too_late
 from xsim_py.cli.output_errors import CannotWrite
 from xsim_py.errors import NO_ROOM, NOT_WRITTEN, ConfigError, unwritten
@@ -155,6 +155,11 @@ def _parse(argv: Sequence[str]) -> Namespace:
         from xsim_py.cli.mpiexec import read_mpiexec
 
         return read_mpiexec(parser, argv[1:], parser.add("run", "mpiexec")["run"] or ())
+    if command in COMPILING:
+        from xsim_py.cli.cc import read_compiling
+
+        parser.add(command)
+        return read_compiling(parser, argv)
     options = parser.add(*([command] if command in COMMANDS else COMMANDS)).get(command)
     if options is None:
         _refuse_half_characters(argv)

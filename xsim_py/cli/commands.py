@@ -22,12 +22,19 @@ COMMANDS: Final = (
     "explore",
     "compare-recovery",
     "mpiexec",
+    "cc",
+    "c++",
+    "fc",
     "draw",
     "calibrate",
     "failures",
     "ftco",
     "completion",
 )
+COMPILING: Final = ("cc", "c++", "fc")
+"""The commands whose arguments belong to a compiler."""
+_PARSERS: Final = {"c++": ("cc", "cxx"), "fc": ("cc", "fc")}
+"""The module of a command, and its name in the name of a function, unless they are the command's."""
 
 _OVERVIEW: Final = """\
 Run an unmodified mpi4py program on a simulated machine.
@@ -54,10 +61,10 @@ class Overview(Parser):
 
     def add(self, *names: str) -> dict[str, list[Action] | None]:
         """Add commands, and return the options of those that run a program."""
-        modules = {name: name.replace("-", "_") for name in names}
+        found = {name: _PARSERS.get(name, (name.replace("-", "_"),) * 2) for name in names}
         return {
-            name: getattr(import_module(f"xsim_py.cli.{module}"), f"add_{module}_parser")(self.commands)
-            for name, module in modules.items()
+            name: getattr(import_module(f"xsim_py.cli.{module}"), f"add_{function}_parser")(self.commands)
+            for name, (module, function) in found.items()
         }
 
     def format_help(self) -> str:

@@ -14,17 +14,26 @@ from pathlib import Path
 from xsim_py.errors import ConfigError
 
 SOURCES = Path(__file__).parent / "library"
-INCLUDE = SOURCES
-"""The directory of ``mpi.h`` and ``mpi-ext.h``."""
+INCLUDE = SOURCES / "include"
+"""The directory of ``mpi.h``, ``mpi-ext.h`` and ``xsim.h``."""
 
 _SHARED = {
     "libmpi_abi.so.1": (
         ("runtime.c", "calls.c", "callbacks.c", "libc.c", "local.c"),
-        ("-Wl,-soname,libmpi_abi.so.1", "-lpthread"),
+        ("-Wl,-soname,libmpi_abi.so.1", "-lpthread", "-ldl"),
     ),
     "libxsim_parent.so": (("parent.c",), ()),
 }
-_FLAGS = ("-std=gnu17", "-O2", "-fPIC", "-shared", "-fvisibility=default")
+_FLAGS = ("-std=gnu17", "-O2", "-fPIC", "-shared", "-fvisibility=default", f"-I{INCLUDE}")
+
+
+COMPILERS = {
+    "cc": ("C", "CC", ("cc", "gcc", "clang")),
+    "c++": ("C++", "CXX", ("c++", "g++", "clang++")),
+    "fc": ("Fortran", "FC", ("gfortran", "flang", "flang-new", "ifx", "nvfortran")),
+}
+"""The languages of `compiler`: name, variable, and usual commands."""
+_OURS = ("xsim", "mpicc", "mpicxx", "mpic++", "mpifort")
 
 
 @cache
@@ -36,26 +45,32 @@ def library() -> Path:
     ConfigError
         There is no C compiler, or it fails.
     """
-    compiler = _compiler()
-    key = hashlib.blake2b(repr((compiler, _SHARED, _FLAGS)).encode(), digest_size=8)
-    for path in sorted(SOURCES.iterdir()):
+    words = compiler("cc")
+    key = hashlib.blake2b(repr((words, _SHARED, _FLAGS)).encode(), digest_size=8)
+    for path in sorted(SOURCES.rglob("*.[ch]")):
         key.update(path.name.encode() + path.read_bytes())
     folder = _cache() / f"compiled-{key.hexdigest()}"
     if not folder.is_dir():
-        _build(compiler, folder)
+        _build(words, folder)
     return folder
 
 
-def _compiler() -> list[str]:
-    words = (
-        shlex.split(os.environ.get("CC", ""))
-        or [name for name in ("cc", "gcc", "clang") if shutil.which(name) is not None][:1]
-    )
-    if not words or shutil.which(words[0]) is None:
-        raise ConfigError(
-            "compiled programs need a C compiler, once, for the library that they call: "
-            f"{f'CC names {words[0]}, which is not there' if words else 'none of cc, gcc, clang is there'}"
-        )
+def compiler(language: str) -> list[str]:
+    """Return the command of the user's compiler for a language of `COMPILERS`: that of its variable, or a usual one.
+
+    Raises
+    ------
+    ConfigError
+        There is none.
+    """
+    name, variable, usual = COMPILERS[language]
+    words = shlex.split(os.environ.get(variable, ""))
+    if not words or os.path.basename(words[0]) in _OURS:  # ``make CC="xsim cc"`` sets the variable, too
+        words = [each for each in usual if shutil.which(each) is not None][:1]
+        if not words:
+            raise ConfigError(f"no {name} compiler found ({', '.join(usual)}): install one, or set {variable}")
+    elif shutil.which(words[0]) is None:
+        raise ConfigError(f"no such compiler: {words[0]} (from the variable {variable})")
     return words
 
 
@@ -64,7 +79,7 @@ def _cache() -> Path:
     return Path(base if os.path.isabs(base) else os.path.expanduser("~/.cache"), "xsim_py")
 
 
-def _build(compiler: list[str], folder: Path) -> None:
+def _build(words: list[str], folder: Path) -> None:
     """Compile the library; of several processes that do so at the same time, one puts its result in place."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -73,7 +88,7 @@ def _build(compiler: list[str], folder: Path) -> None:
             made.mkdir()
             for name, (sources, flags) in _SHARED.items():
                 files = [str(SOURCES / source) for source in sources]
-                _run([*compiler, *_FLAGS, "-o", str(made / name), *files, *flags])
+                _run([*words, *_FLAGS, "-o", str(made / name), *files, *flags])
             (made / "libmpi_abi.so").symlink_to("libmpi_abi.so.1")
             try:
                 made.rename(folder)

@@ -19,7 +19,10 @@ MPI: Any = import_module("xsim_py.mpi4py.MPI")
 Body: TypeAlias = "Callable[[Child, tuple[int, ...]], int | None]"
 """Executes a call with its arguments as signed integers; returns a result, None for success."""
 
-_FILES = ("collectives", "functions", "lifetime", "objects", "requests", "rma")
+_FILES = ("collectives", "functions", "lifetime", "objects", "requests", "rma", "system")
+SERVICES: list[Callable[[Child], int]] = []
+"""Services that are not functions of MPI, in the order of page.h."""
+FIRST_SERVICE = 0x8000
 _bodies: dict[str, Body] = {}
 MAKERS: dict[str, Callable[[list[CParameter]], Body | None]] = {}
 """Makers of functions that depend on the parameters, by name without prefix."""

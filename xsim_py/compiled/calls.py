@@ -20,9 +20,10 @@ from xsim_py.mpi import errors
 from xsim_py.mpi4py.inside import comm_of, handler_owner_of, impl_of
 from xsim_py.mpi4py.misplaced_calls import abort_misplaced
 from xsim_py.mpi4py.phase import of_process_now
+from xsim_py.process.ranks.meter import metered
 
 from .build import SOURCES
-from .by_hand import MAKERS, MPI, body_of
+from .by_hand import FIRST_SERVICE, MAKERS, MPI, SERVICES, body_of
 from .child import BadAddress
 from .convert import (
     CParameter,
@@ -127,6 +128,7 @@ _DISPENSABLE = ("info", "items", "num_to_ack")
 """Parameters of methods that need no argument in C."""
 
 _functions: dict[int, Callable[[Child], int]] = {}
+_metered = cache(metered)
 
 
 @cache
@@ -141,11 +143,15 @@ def call(child: Child, number: int, large: int, site: int) -> int:
     function = _functions.get(2 * number + large)
     if function is None:
         function = _functions[2 * number + large] = _made(number, bool(large))
+    if child.is_timed:
+        function = _metered(function)
     result: int = child.places.at(site)(function, child)
     return result
 
 
 def _made(number: int, large: bool) -> Callable[[Child], int]:
+    if number >= FIRST_SERVICE:
+        return SERVICES[number - FIRST_SERVICE]
     name, small_rows, large_rows = interface()[number]
     short = name.removeprefix("MPI_")
     short = DEPRECATED.get(short, short)

@@ -11,12 +11,11 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from io import StringIO
 from typing import Any, NoReturn, TypeAlias
 
 from xsim_py.compiled.build import library
 from xsim_py.process import lifecycle
-from xsim_py.process.ranks import current
+from xsim_py.process.ranks import current, meter
 from xsim_py.process.ranks.patches import Patches
 from xsim_py.process.ranks.rank import Rank
 
@@ -33,12 +32,12 @@ _PAGE_BYTES, _MOST_ARGUMENTS = 64 << 10, 20
 _CALL, _RETURNED, _ENDING = range(3)
 _RETURN, _CALLBACK, _OBTAIN, _RELEASE = range(4)
 _REQUEST = struct.Struct("=IIIIIIQqq")
-_NUMBER_AT, _RESULT_AT, _ARGUMENTS_AT = 12, 40, 48
+_NUMBER_AT, _CPU_AT, _RESULT_AT, _ARGUMENTS_AT = 12, 32, 40, 48
 _FUNCTION_AT = _ARGUMENTS_AT + 8 * _MOST_ARGUMENTS
-_TIMED_AT, _PATCHES_AT, _NOW_AT, _PATCH_AT = _FUNCTION_AT + 8, _FUNCTION_AT + 12, _FUNCTION_AT + 16, _FUNCTION_AT + 24
+_TIMED_AT, _PATCHES_AT, _NOW_AT, _PATCH_AT = _FUNCTION_AT + 8, _FUNCTION_AT + 12, _FUNCTION_AT + 16, _FUNCTION_AT + 32
 _PATCH_BYTES = 60 << 10
 ARGUMENTS = [struct.Struct(f"={count}q") for count in range(_MOST_ARGUMENTS + 1)]
-_INT, _UINT, _DOUBLE = struct.Struct("=q"), struct.Struct("=I"), struct.Struct("=d")
+_INT, _UINT, _NOW = struct.Struct("=q"), struct.Struct("=I"), struct.Struct("=dq")
 _HEAD = struct.Struct("=QQ")
 
 _CALLED, _OUTPUT, _ENDED, _INTERRUPTED = range(4)
@@ -84,12 +83,18 @@ class Child:
         self.handled = 0  # the error code for which the program's own error handler was called last
         self._writes: list[bytes] = []  # for the program's memory, with the next reply
         self._written = 0
+        self._line = {"stdout": b"", "stderr": b""}  # an unfinished line of output
         shared = _memfd("xsim", os.MFD_CLOEXEC)
         os.ftruncate(shared, _PAGE_BYTES)
         self.page = mmap.mmap(shared, _PAGE_BYTES)
         out, err = _pipe(os.O_CLOEXEC), _pipe(os.O_CLOEXEC)
         self._ends = out[0], err[0]
         address = ctypes.addressof(ctypes.c_char.from_buffer(self.page))
+        fiber = current.running()
+        self.is_timed = meter.is_on()
+        _UINT.pack_into(self.page, _TIMED_AT, self.is_timed)
+        _NOW.pack_into(self.page, _NOW_AT, fiber.clock_ps / 10**12, fiber.clock_ps // 1000)
+        meter.read_from(fiber, self._cpu_ns)
         self._state = _State(address, 0, *self._ends)
         self._pointer = ctypes.addressof(self._state)
         self._library = _parent()
@@ -194,6 +199,11 @@ class Child:
         self._give()
         return self.serve()
 
+    def _cpu_ns(self) -> int:
+        """Return the processor time that the program had used before its current call."""
+        (found,) = _INT.unpack_from(self.page, _CPU_AT)
+        return int(found)
+
     def _give(self) -> None:
         """Let the program continue, without waiting for it."""
         self._library.xsim_give(self._pointer)
@@ -216,7 +226,7 @@ class Child:
         _INT.pack_into(page, _RESULT_AT, result)
         fiber = current.fiber
         if fiber is not None:
-            _DOUBLE.pack_into(page, _NOW_AT, fiber.clock_ps / 1e12)
+            _NOW.pack_into(page, _NOW_AT, fiber.clock_ps / 10**12, fiber.clock_ps // 1000)
         if self._writes:
             data = b"".join(self._writes)
             page[_PATCH_AT : _PATCH_AT + len(data)] = data
@@ -282,8 +292,11 @@ class Child:
                 if not data:
                     break
                 found = True
-                for line in StringIO(data.decode("utf-8", "backslashreplace"), newline="\n"):
-                    getattr(sys, name).write(line)
+                *lines, rest = (self._line[name] + data).split(b"\n")
+                self._line[name] = rest
+                # One by one: how many arrive together is a matter of real time.
+                for line in lines:
+                    getattr(sys, name).write(_text(line + b"\n"))
         return found
 
     def _wait(self) -> int:
@@ -291,6 +304,9 @@ class Child:
         _, status = _waitpid(self._state.pid, 0)
         self.is_over = True
         self._copy_output()
+        for name, rest in self._line.items():
+            if rest:
+                getattr(sys, name).write(_text(rest))
         return os.waitstatus_to_exitcode(status)
 
     def kill(self) -> None:
@@ -305,6 +321,10 @@ class Child:
         self.kill()
         for end in self._ends:
             _close(end)
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
 
 
 class BadAddress(Exception):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING
 
 from xsim_py.mpi import constants as c
@@ -53,9 +52,3 @@ def Finalize(child: Child, given: tuple[int, ...]) -> None:
 @by_hand
 def Finalized(child: Child, given: tuple[int, ...]) -> None:
     write_integers(child, given[0], [child.finalized], "i")
-
-
-@by_hand
-def Wtime(child: Child, given: tuple[int, ...]) -> int:
-    (bits,) = struct.unpack("=q", struct.pack("=d", MPI.Wtime()))
-    return int(bits)

@@ -15,6 +15,9 @@ from functools import cache
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
+from xsim_py.process.python.waiting_loops import COMPILED
+from xsim_py.process.ranks import current
+
 _MAPPED = re.compile(rb"([0-9a-f]+)-([0-9a-f]+) (\S+) ([0-9a-f]+) \S+ \S+ +(/.*)")
 
 
@@ -46,8 +49,9 @@ class SourcePlaces:
         """Return the place that a call returns to."""
         found = self._found.get(address)
         if found is None:
-            file, offset = self._offset(address)
-            found = self._found[address] = _place(file, offset)
+            with current.outside():
+                file, offset = self._offset(address)
+                found = self._found[address] = _place(file, offset)
         return found
 
     def _offset(self, address: int) -> tuple[str, int]:
@@ -71,7 +75,7 @@ def _place(file: str, offset: int) -> Callable[..., Any]:
     # The return address is that of the next instruction, possibly of the next line.
     name, source, line = _looked_up(file, offset - 1)
     return FunctionType(
-        _CODE.replace(co_name=name, co_qualname=name, co_filename=source, co_firstlineno=line), {}, name
+        _CODE.replace(co_name=name, co_qualname=name, co_filename=source, co_firstlineno=line), {COMPILED: True}, name
     )
 
 

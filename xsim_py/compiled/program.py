@@ -9,8 +9,10 @@ from typing import Any
 
 from xsim_py import mpi4py
 from xsim_py.errors import ConfigError
+from xsim_py.mpi4py.options import note_import
 from xsim_py.process.programs import program as programs
 from xsim_py.process.programs.program import Program
+from xsim_py.process.ranks.meter import metered
 from xsim_py.process.ranks.rank import Rank
 
 from .build import library
@@ -41,9 +43,11 @@ class Executable(Program):
         from .child import Child
 
         mpi4py.rc.errors = "default"
+        note_import()
         assert self.file is not None
         words = [self.file, *map(str, self.args)]
-        Child(rank, words, dict(os.environ), os.getcwd(), self._call).run()
+        start = metered(Child, charge=False)
+        start(rank, words, dict(os.environ), os.getcwd(), self._call).run()
 
 
 def _foreign(target: Any, *, args: Sequence[Any], start: str | None = None) -> Program | None:

@@ -11,8 +11,6 @@
   type PMPI_##name parameters; \
   type PMPI_##name parameters { return (type)call; } \
   type MPI_##name parameters __attribute__((weak, alias("PMPI_" #name)));
-const uint32_t xsim_wtime = 530;
-const uint32_t xsim_pcontrol = 301;
 PROFILED(int, Abi_get_fortran_booleans, (int logical_size, void* logical_true, void* logical_false, int* is_set), CALL(0, 4, L(logical_size), L(logical_true), L(logical_false), L(is_set)))
 PROFILED(int, Abi_get_fortran_info, (MPI_Info* info), CALL(1, 1, L(info)))
 PROFILED(int, Abi_get_info, (MPI_Info* info), CALL(2, 1, L(info)))

@@ -1,7 +1,6 @@
 /* Functions of MPI that need no simulator: addresses, and the tools interface, which has nothing to offer. */
 #include "runtime.h"
 #include "mpi.h"
-#include <stdarg.h>
 
 #define PROFILED(type, name, parameters) \
   type PMPI_##name parameters; \
@@ -14,11 +13,6 @@ PROFILED(int, Get_address, (const void *location, MPI_Aint *address)) {
 }
 PROFILED(MPI_Aint, Aint_add, (MPI_Aint base, MPI_Aint disp)) { return base + disp; }
 PROFILED(MPI_Aint, Aint_diff, (MPI_Aint addr1, MPI_Aint addr2)) { return addr1 - addr2; }
-
-PROFILED(int, Pcontrol, (const int level, ...)) {
-  int64_t given[] = {level};
-  return (int)xsim_call(xsim_pcontrol, 1, given, __builtin_return_address(0));
-}
 
 static int tools; /* how often they have been initialized */
 

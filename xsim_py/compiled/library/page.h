@@ -6,6 +6,8 @@
 enum { XSIM_PROGRAM, XSIM_SIMULATOR };             /* `turn` */
 enum { XSIM_CALL, XSIM_RETURNED, XSIM_ENDING };    /* `request`, by the program */
 enum { XSIM_RETURN, XSIM_CALLBACK, XSIM_OBTAIN, XSIM_RELEASE }; /* `reply`, by the simulator */
+/* `number` of calls that are not of MPI, see system.py */
+enum xsim_service { XSIM_CLOCK = 0x8000, XSIM_SLEEP, XSIM_IDENTITY, XSIM_ENTROPY, XSIM_WORK, XSIM_CONTROL };
 enum { XSIM_MOST_ARGUMENTS = 20, XSIM_PATCHES = 60 << 10, XSIM_PAGE_BYTES = 64 << 10 };
 
 struct xsim_page {
@@ -24,6 +26,7 @@ struct xsim_page {
   uint32_t is_timed;  /* whether `cpu_ns` is wanted */
   uint32_t patches;   /* bytes in `patch`: writes into the program's memory, each an address, a size, and data */
   double now_s;       /* virtual time */
+  int64_t now_ns;
   char patch[XSIM_PATCHES];
 };
 #endif

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/personality.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -81,7 +82,7 @@ int xsim_start(int *pid, char **words, char **variables, const char *folder, int
   char **all = malloc((size_t)(count + 2) * sizeof *all);
   if (!all) return ENOMEM;
   memcpy(all, variables, (size_t)count * sizeof *all);
-  snprintf(shared, sizeof shared, "XSIM_PAGE=%d", SHARED);
+  snprintf(shared, sizeof shared, "XSIM_PAGE=%d,%d", SHARED, (int)getpid());
   all[count] = shared;
   all[count + 1] = NULL;
   posix_spawn_file_actions_init(&files);
@@ -96,7 +97,11 @@ int xsim_start(int *pid, char **words, char **variables, const char *folder, int
   posix_spawnattr_setsigdefault(&how, &every);
   posix_spawnattr_setsigmask(&how, &none);
   posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+  /* The same addresses in every run, where the kernel permits it. */
+  int before = personality(0xffffffff);
+  if (before != -1) personality((unsigned long)before | ADDR_NO_RANDOMIZE);
   int error = posix_spawn(pid, words[0], &files, &how, words, all);
+  if (before != -1) personality((unsigned long)before);
   posix_spawn_file_actions_destroy(&files);
   posix_spawnattr_destroy(&how);
   free(all);

@@ -20,6 +20,8 @@
 
 struct xsim_page *xsim_page; /* NULL outside a run, and in processes that the program forks */
 static pthread_mutex_t one_call = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static __thread int is_inside;   /* a call of the simulator, and outside of its callbacks */
+static int64_t apart_ns;         /* processor time at the start and in calls, which is not the program's */
 static struct frame *innermost; /* of the callbacks in progress */
 struct frame {
   struct frame *outer;
@@ -28,7 +30,16 @@ struct frame {
 
 static void forget_page(void) { xsim_page = NULL; }
 
+int xsim_is_inside(void) { return is_inside; }
+
+static int64_t processor_ns(void) {
+  struct timespec t;
+  syscall(SYS_clock_gettime, CLOCK_PROCESS_CPUTIME_ID, &t);
+  return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
 static void give_turn(struct xsim_page *p) {
+  if (p->is_timed) p->cpu_ns = processor_ns() - apart_ns;
   __atomic_store_n(&p->turn, XSIM_SIMULATOR, __ATOMIC_RELEASE);
   syscall(SYS_futex, &p->turn, FUTEX_WAKE, 1, NULL, NULL, 0);
   while (__atomic_load_n(&p->turn, __ATOMIC_ACQUIRE) != XSIM_PROGRAM)
@@ -39,14 +50,7 @@ static void give_turn(struct xsim_page *p) {
     memcpy((void *)head[0], at + sizeof head, head[1]);
     at += sizeof head + (head[1] + 7) / 8 * 8;
   }
-}
-
-static void note_time(struct xsim_page *p) {
-  if (p->is_timed) {
-    struct timespec t;
-    syscall(SYS_clock_gettime, CLOCK_PROCESS_CPUTIME_ID, &t);
-    p->cpu_ns = t.tv_sec * 1000000000LL + t.tv_nsec;
-  }
+  if (p->is_timed) apart_ns = processor_ns() - p->cpu_ns;
 }
 
 /* Enter the simulator, and return the result of the call; run the callbacks that it asks for meanwhile. */
@@ -70,7 +74,7 @@ int64_t xsim_call(uint32_t number, int count, const int64_t *arguments, void *si
   p->large = number >> 16;
   p->site = (uint64_t)site;
   memcpy(p->arguments, arguments, (size_t)count * sizeof *arguments);
-  note_time(p);
+  is_inside = 1;
   give_turn(p);
   while (p->reply != XSIM_RETURN) {
     int64_t result = 0;
@@ -82,7 +86,9 @@ int64_t xsim_call(uint32_t number, int count, const int64_t *arguments, void *si
       uint64_t function = p->function;
       innermost = &frame;
       p->depth++;
+      is_inside = 0;
       result = xsim_call_back(kind, function, given);
+      is_inside = 1;
       innermost = frame.outer;
       p->depth--;
     } else if (p->reply == XSIM_OBTAIN) {
@@ -95,6 +101,7 @@ int64_t xsim_call(uint32_t number, int count, const int64_t *arguments, void *si
     give_turn(p);
   }
   int64_t result = p->result;
+  is_inside = 0;
   pthread_mutex_unlock(&one_call);
   errno = saved;
   return result;
@@ -103,7 +110,8 @@ int64_t xsim_call(uint32_t number, int count, const int64_t *arguments, void *si
 __attribute__((constructor(101))) static void begin(void) {
   const char *shared = getenv("XSIM_PAGE");
   if (!shared) return;
-  int file = atoi(shared);
+  char *rest;
+  int file = (int)strtol(shared, &rest, 10), parent = atoi(rest + 1);
   void *found = mmap(NULL, XSIM_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   close(file);
   const char *before = getenv("XSIM_PRELOAD_BEFORE"); /* what the program's own processes inherit */
@@ -111,7 +119,10 @@ __attribute__((constructor(101))) static void begin(void) {
   unsetenv("XSIM_PRELOAD_BEFORE");
   unsetenv("XSIM_PAGE");
   if (found == MAP_FAILED) _exit(126);
+  madvise(found, XSIM_PAGE_BYTES, MADV_DONTFORK);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(126); /* the simulator has ended before that */
+  apart_ns = processor_ns();
   setvbuf(stdout, NULL, _IOLBF, 0);
   xsim_page = found;
   pthread_atfork(NULL, NULL, forget_page);
@@ -121,7 +132,7 @@ __attribute__((destructor(101))) static void end(void) {
   struct xsim_page *p = xsim_page;
   if (!p) return;
   fflush(NULL);
-  note_time(p);
+  if (p->is_timed) p->cpu_ns = processor_ns() - apart_ns;
   p->request = XSIM_ENDING;
   __atomic_store_n(&p->turn, XSIM_SIMULATOR, __ATOMIC_RELEASE);
   syscall(SYS_futex, &p->turn, FUTEX_WAKE, 1, NULL, NULL, 0);

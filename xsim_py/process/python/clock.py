@@ -59,8 +59,11 @@ class Reads:
 
 
 @metered
-def read_ps() -> int:
-    """Return the running rank's virtual time, in picoseconds; a reading may take time, see the head of this file."""
+def read_ps(before: int = 0) -> int:
+    """Return the running rank's virtual time, in picoseconds; a reading may take time, see the head of this file.
+
+    A compiled program has made `before` readings at this time without the simulator.
+    """
     fiber = current.fiber or current.rank().fiber
     rank = fiber.rank
     reads = rank.reads
@@ -70,7 +73,7 @@ def read_ps() -> int:
         reads.clock_ps = fiber.clock_ps
         reads.count = 0
         reads.waits_at = None
-    reads.count += 1
+    reads.count = max(reads.count, before) + 1
     if reads.count > _PATIENT_READS:
         _tick(fiber, reads)
         reads.clock_ps = fiber.clock_ps

@@ -19,6 +19,9 @@ from typing import NamedTuple
 
 WAITS, RETURNED, NEITHER = "waits", "returned", "neither"
 
+COMPILED = "a line of a compiled program"
+"""A global of frames that represent one: if it reads a clock that often and does nothing else, it waits."""
+
 _NO_EFFECT = frozenset(
     ("NOP", "RESUME", "CACHE", "PRECALL", "KW_NAMES", "EXTENDED_ARG", "MAKE_CELL", "COPY_FREE_VARS", "NOT_TAKEN")
 )
@@ -34,6 +37,8 @@ _known: dict[tuple[int, int], tuple[CodeType, str]] = {}  # by identity: hashing
 def waiting_frame(frame: FrameType | None) -> FrameType | None:
     """Return the frame of the loop that waits for the value of the running instruction; None if no loop does."""
     while frame is not None:
+        if frame.f_globals.get(COMPILED):
+            return frame
         use = _use_of(frame.f_code, frame.f_lasti)
         if use != RETURNED:
             return frame if use == WAITS else None

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# The time of this thread only, without other programs of the host or threads of numpy.
-_read_ns = time.thread_time_ns
 _on = False  # whether computation is charged
 _recorder: StretchRecorder | None = None
 _times: StretchTimes | None = None
@@ -40,14 +38,18 @@ _folders: tuple[str, ...] = ()
 
 
 class _Meter:
-    """The start of a rank's current compute interval, and the call inside which it is, if any."""
+    """The start of a rank's current compute interval, and the call inside which it is, if any.
 
-    __slots__ = ("begun_at", "inside", "mark_ns")
+    By default, it reads the time of this thread only, without other programs of the host or threads of numpy.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("begun_at", "inside", "mark_ns", "read_ns")
+
+    def __init__(self, read_ns: Callable[[], int] = time.thread_time_ns) -> None:
         self.inside: object = None
         self.begun_at = "start"
-        self.mark_ns = _read_ns()
+        self.read_ns = read_ns
+        self.mark_ns = read_ns()
 
 
 def _meter(fiber: Fiber) -> _Meter:
@@ -56,6 +58,18 @@ def _meter(fiber: Fiber) -> _Meter:
     if fiber not in meters:
         meters[fiber] = _Meter()
     return meters[fiber]
+
+
+def is_on() -> bool:
+    """Return True if the run charges for computation."""
+    return _on
+
+
+def read_from(fiber: Fiber, read_ns: Callable[[], int]) -> None:
+    """Measure a thread of a rank by another clock, which stops inside the simulator."""
+    if _on:
+        meters: dict[Fiber, _Meter] = fiber.rank.private("meters", dict)
+        meters[fiber] = _Meter(read_ns)
 
 
 def install(
@@ -95,7 +109,7 @@ def metered(function: Callable[P, T], *, charge: bool = True) -> Callable[P, T]:
             return function(*args, **kwargs)
         finally:
             meter.inside = None
-            meter.mark_ns = _read_ns()
+            meter.mark_ns = meter.read_ns()
 
     return call
 
@@ -113,7 +127,7 @@ def leave(fiber: Fiber, call: object) -> None:
     meter = _meter(fiber)
     if meter.inside is call:
         meter.inside = None
-        meter.mark_ns = _read_ns()
+        meter.mark_ns = meter.read_ns()
 
 
 @metered
@@ -173,7 +187,7 @@ def end_thread(fiber: Fiber) -> None:
 
 def _charge(fiber: Fiber, meter: _Meter, frame: FrameType | None) -> None:
     """Charge the compute interval that ends at a frame of the program, or with the thread."""
-    took_ns = _read_ns() - meter.mark_ns
+    took_ns = meter.read_ns() - meter.mark_ns
     rank = fiber.rank
     took_ps = took_ns * 1000
     if _recorder is not None or _times is not None:

@@ -1,0 +1,85 @@
+"""``xsim cc``, ``xsim c++``, ``xsim fc``: the user's compiler, with our header and library."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import TYPE_CHECKING, Any, Final
+
+from xsim_py.errors import ConfigError
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Sequence
+
+    from xsim_py.cli.options import Parser
+
+_SHOWING: Final = ("--show", "-show", "--showme")
+_NOT_LINKED: Final = ("-c", "-S", "-E", "-M", "-MM", "-fsyntax-only")
+_NOTES: Final = """\
+All arguments go to the compiler that {variable} names, or else to {usual}; an option
+--show prints the command instead. The program then runs with xsim run -n N PROGRAM.
+"""
+
+
+def add_cc_parser(commands: Any) -> None:
+    """Add the command for C; `read_compiling` reads its arguments."""
+    _add(commands, "cc")
+
+
+def add_cxx_parser(commands: Any) -> None:
+    """Add the command for C++."""
+    _add(commands, "c++")
+
+
+def add_fc_parser(commands: Any) -> None:
+    """Add the command for Fortran."""
+    _add(commands, "fc")
+
+
+def _add(commands: Any, command: str) -> None:
+    from argparse import RawDescriptionHelpFormatter
+
+    from xsim_py.compiled.build import COMPILERS
+
+    language, variable, usual = COMPILERS[command]
+    commands.add_parser(
+        command,
+        usage=f"xsim {command} [--show] [ARGUMENT ...]",
+        help=f"compile a {language} program for simulation",
+        description=f"Compile and link a {language} program that uses MPI.",
+        epilog=_NOTES.format(variable=variable, usual=" or ".join(usual[:2])),
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+
+
+def read_compiling(parser: Parser, words: Sequence[str]) -> Namespace:
+    """Return the arguments of a command whose words, after the first, belong to a compiler."""
+    from argparse import Namespace
+
+    if list(words[1:]) == ["--help"]:
+        parser.parse_args(words)
+    return Namespace(command=words[0], action=compile_program, arguments=list(words[1:]))
+
+
+def compile_program(args: Namespace) -> int:
+    """Become the compiler, or print its command."""
+    words = [word for word in args.arguments if word not in _SHOWING]
+    line = command_line(args.command, words)
+    if len(words) < len(args.arguments):
+        print(shlex.join(line))
+        return 0
+    try:
+        os.execvp(line[0], line)
+    except OSError as error:
+        raise ConfigError(f"{args.command}: cannot run {line[0]}: {error.strerror}") from None
+
+
+def command_line(language: str, arguments: Sequence[str]) -> list[str]:
+    """Return the command that compiles and, unless the arguments prevent it, links a program."""
+    from xsim_py.compiled.build import INCLUDE, compiler, library
+
+    line = [*compiler(language), f"-I{INCLUDE}", *arguments]
+    if not any(word in _NOT_LINKED for word in arguments):
+        line += [f"-L{library()}", "-lmpi_abi"]
+    return line

@@ -1,0 +1,67 @@
+"""Services for the C library: clocks, sleeping, identity, entropy, and declared computation (see libc.c)."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi import errors
+from xsim_py.mpi4py.inside import comm_of
+from xsim_py.process.python import clock
+from xsim_py.process.ranks import current
+from xsim_py.process.ranks.meter import work
+
+from .by_hand import MPI, SERVICES
+
+if TYPE_CHECKING:
+    from .child import Child
+
+Service: TypeAlias = "Callable[[Child, int, int], None]"
+
+
+def _service(body: Service) -> Service:
+    """Register the next service of page.h."""
+
+    def function(child: Child) -> int:
+        body(child, *child.arguments(2))
+        return 0
+
+    SERVICES.append(function)
+    return body
+
+
+@_service
+def _read_clock(child: Child, readings: int, _: int) -> None:
+    clock.read_ps(readings - 1)  # the reply has the time
+
+
+@_service
+def _sleep(child: Child, duration_ns: int, _: int) -> None:
+    current.running().sleep(duration_ns * 1000)
+
+
+@_service
+def _identity(child: Child, address: int, _: int) -> None:
+    node = MPI.Get_processor_name().encode("utf-8", "surrogateescape")[:64]
+    child.write(address, struct.pack("=q65s", os.getpid(), node))
+
+
+@_service
+def _entropy(child: Child, address: int, size: int) -> None:
+    child.write(address, os.urandom(size))
+
+
+@_service
+def _work(child: Child, *given: int) -> None:
+    try:
+        work(*struct.unpack("=dd", struct.pack("=qq", *given)))
+    except ValueError as error:
+        comm_of(MPI.COMM_SELF).report(errors.error(c.ERR_ARG, str(error)))
+
+
+@_service
+def _control(child: Child, level: int, _: int) -> None:
+    MPI.Pcontrol(level)
