@@ -77,6 +77,8 @@ _METHODS = {
     "Error_string": "Get_error_string",
     "Abi_get_fortran_info": "Get_abi_fortran_info",
     "Abi_get_info": "Get_abi_info",
+    "Buffer_flush": "Flush_buffer",
+    "Buffer_iflush": "Iflush_buffer",
     "Get_elements_x": "Status.Get_elements",
     "Imrecv": "Message.Irecv",
     "Intercomm_create": "Intracomm.Create_intercomm",
@@ -311,10 +313,12 @@ def _freeing(function: Body, own: int, method: str, kind: str) -> Body:
             child.handles.drop(number, impl)
             write_integers(child, given[own], [null_number(family)], "q")
             return
+        is_freed = False
         try:
             function(child, given)
+            is_freed = method in ("Free", "Disconnect", "Finalize", "Close")
         finally:
-            if not handle and number != null_number(family):
+            if is_freed or not handle:
                 child.handles.drop(number, impl)
                 write_integers(child, given[own], [null_number(family)], "q")
 
@@ -368,7 +372,7 @@ def _argument(parameters: list[CParameter], place: int) -> Convert:
         return lambda child, given: child.text(given[place])
     if kind.startswith("LOGICAL"):
         return lambda child, given: bool(given[place])
-    if parameter.form == "p" and parameter.direction != "out":
+    if parameter.form == "p" and parameter.direction == "inout":
         return lambda child, given: integers(child, given[place], 1, parameter.code)[0]
     return lambda child, given: given[place]
 

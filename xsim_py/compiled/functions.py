@@ -70,7 +70,7 @@ def _create_keyval(kind: str, child: Child, given: tuple[int, ...]) -> None:
         return new if flag & 0xFFFFFFFF else NotImplemented
 
     def delete(handle: Any, keyval: int, value: int) -> None:
-        _checked(child.call_back(_DELETE, delete_fn, child.handles.lend(handle), keyval, extra, value))
+        _checked(child.call_back(_DELETE, delete_fn, child.handles.lend(handle), keyval, value, extra))
 
     copying: Any = copy if copy_fn not in (0, 1) else copy_fn == 1
     write_integers(child, place, [create_keyval(kind, copying, delete if delete_fn else None)], "i")

@@ -43,7 +43,8 @@ def Initialized(child: Child, given: tuple[int, ...]) -> None:
 
 @by_hand
 def Finalize(child: Child, given: tuple[int, ...]) -> None:
-    delete_all(MPI.COMM_SELF, comm_of(MPI.COMM_SELF).attributes)
+    for comm in (MPI.COMM_SELF, MPI.COMM_WORLD):  # the latter as in MPICH and Open MPI
+        delete_all(comm, comm_of(comm).attributes)
     MPI.Finalize()
     child.finalized = True
     child.is_inside = False

@@ -110,7 +110,8 @@ def delete_attribute(owner: object, attributes: Attributes | None, kind: str, ke
     if not attributes or number not in attributes:
         _find(kind, keyval)
     else:
-        _call_delete(owner, *attributes.pop(number))
+        _call_delete(owner, *attributes[number])  # if it fails, the attribute stays, as in MPICH and Open MPI
+        attributes.pop(number, None)
 
 
 def copy_attributes(owner: object, attributes: Attributes | None) -> Attributes | None:

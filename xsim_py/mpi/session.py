@@ -50,9 +50,12 @@ class SessionState:
     def fail(self, code: int, detail: str) -> NoReturn:
         """Report an error to the error handler, and raise it."""
         error = errors.error(code, detail)
-        if self.errhandler is not None:
-            self.errhandler(self, error)
+        self.report(error)
         raise error
+
+    def report(self, error: errors.Exception) -> bool:
+        """Call the error handler, which sees an error once; return True if a user handler has handled it."""
+        return errors.report_once(error) and self.errhandler is not None and self.errhandler(self, error)
 
 
 def note_session(comm: Communicator, session: SessionState) -> None:

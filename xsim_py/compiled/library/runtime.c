@@ -22,11 +22,8 @@ struct xsim_page *xsim_page; /* NULL outside a run, and in processes that the pr
 static pthread_mutex_t one_call = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static __thread int is_inside;   /* a call of the simulator, and outside of its callbacks */
 static int64_t apart_ns;         /* processor time at the start and in calls, which is not the program's */
-static struct frame *innermost; /* of the callbacks in progress */
-struct frame {
-  struct frame *outer;
-  char *stack;
-};
+enum { MOST_DEPTH = 1000 };
+static char *stacks[MOST_DEPTH]; /* where each callback in progress was made; a long jump may have left its frame */
 
 static void forget_page(void) { xsim_page = NULL; }
 
@@ -64,8 +61,7 @@ int64_t xsim_call(uint32_t number, int count, const int64_t *arguments, void *si
   int saved = errno;
   pthread_mutex_lock(&one_call);
   /* A longjmp out of a callback has left it for good. */
-  while (innermost && (char *)&p > innermost->stack) {
-    innermost = innermost->outer;
+  while (p->depth && (char *)&p >= stacks[p->depth - 1]) {
     p->depth--;
     pthread_mutex_unlock(&one_call);
   }
@@ -79,17 +75,15 @@ int64_t xsim_call(uint32_t number, int count, const int64_t *arguments, void *si
   while (p->reply != XSIM_RETURN) {
     int64_t result = 0;
     if (p->reply == XSIM_CALLBACK) {
-      struct frame frame = {innermost, (char *)&frame};
       int64_t given[XSIM_MOST_ARGUMENTS];
       memcpy(given, p->arguments, sizeof given);
       uint32_t kind = p->number;
       uint64_t function = p->function;
-      innermost = &frame;
-      p->depth++;
+      if (p->depth == MOST_DEPTH) abort();
+      stacks[p->depth++] = (char *)&p;
       is_inside = 0;
       result = xsim_call_back(kind, function, given);
       is_inside = 1;
-      innermost = frame.outer;
       p->depth--;
     } else if (p->reply == XSIM_OBTAIN) {
       result = (int64_t)calloc(1, (size_t)p->arguments[0]);
