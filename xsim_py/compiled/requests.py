@@ -10,7 +10,7 @@ from xsim_py.mpi import errors
 from xsim_py.mpi4py.inside import task_of
 
 from .by_hand import MPI, by_hand, register
-from .calls import integers, write_integers
+from .calls import integers, write_handle, write_integers
 from .convert import STATUS_BYTES, null_number, read_status, write_status
 
 if TYPE_CHECKING:
@@ -121,6 +121,18 @@ def _active(requests: list[Any]) -> set[int]:
 for _body, _name in ((_all, "all"), (_any, "any"), (_some, "some")):
     for _call in ("Wait", "Test", "Request_get_status_"):
         register(_call + _name, partial(_body, _call.removeprefix("Request_").capitalize() + _name))
+
+
+@by_hand
+def Improbe(child: Child, given: tuple[int, ...]) -> None:
+    source, tag, comm, flag, message, place = given
+    status = MPI.Status()
+    found = child.handles.get(comm, MPI.Comm).Improbe(source, tag, status)
+    write_integers(child, flag, [found is not None], "i")
+    if found is not None:
+        write_handle(child, message, found)
+        if place:
+            write_status(child, place, status)
 
 
 @by_hand
