@@ -43,10 +43,11 @@ _ULFM = {
 }
 _ULFM_KINDS = {"comm": "COMMUNICATOR", "newcomm": "COMMUNICATOR", "failedgrp": "GROUP", "request": "REQUEST"}
 
-# Functions that the library has by hand (local.c, libc.c).
+# Functions that the library has by hand (hot.c, local.c, libc.c).
 _BY_HAND = (
-    "MPI_Aint_add", "MPI_Aint_diff", "MPI_Get_address", "MPI_Pcontrol", "MPI_T_finalize", "MPI_T_init_thread",
-    "MPI_T_pvar_session_create", "MPI_T_pvar_session_free", "MPI_Wtick", "MPI_Wtime",
+    "MPI_Aint_add", "MPI_Aint_diff", "MPI_Get_address", "MPI_Irecv", "MPI_Isend", "MPI_Pcontrol", "MPI_Recv",
+    "MPI_Send", "MPI_Sendrecv", "MPI_T_finalize", "MPI_T_init_thread", "MPI_T_pvar_session_create",
+    "MPI_T_pvar_session_free", "MPI_Wait", "MPI_Waitall", "MPI_Wtick", "MPI_Wtime",
 )  # fmt: skip
 
 
@@ -57,6 +58,7 @@ def main() -> int:
         "include/mpi-ext.h": ulfm_header(),
         "calls.c": stubs(),
         "interface.txt": table(),
+        "numbers.h": numbers(),
     }
     wrong = 0
     for name, text in texts.items():
@@ -212,6 +214,12 @@ def _local(name: str, function: _Function) -> str:
         return f"xsim_no_tools({names[0]})"
     error = "NAME" if name.endswith("get_index") else "INDEX" if names[0].endswith("_index") else "HANDLE"
     return f"xsim_tool(MPI_T_ERR_INVALID_{error})"
+
+
+def numbers() -> str:
+    """Return the text of ``numbers.h``: the numbers of all functions."""
+    names = [small.name.removeprefix("MPI_").upper() for small, _ in functions()]
+    return "\n".join([f"/* {_NOTE} */", "enum {", *(f"  XSIM_{name} = {i}," for i, name in enumerate(names)), "};", ""])
 
 
 def table() -> str:

@@ -277,10 +277,10 @@ def _parsed(buf: object, *, writable: bool) -> UserBuffer | BlockBuffer | None:
     """Return a parsed buffer argument; None if it is empty or invalid."""
     if buf is None or is_in_place(buf):
         return None
-    if type(buf) is BlockBuffer:
+    if isinstance(buf, BlockBuffer):
         return buf if any(buf.sizes()) else None
     try:
-        parsed = buf if type(buf) is UserBuffer else message(buf, writable=writable)
+        parsed = buf if isinstance(buf, UserBuffer) else message(buf, writable=writable)
         return parsed if parsed.count and parsed.datatype.size else None
     except Exception:  # the call itself reports the error
         return None
@@ -292,8 +292,10 @@ def _pieces(parsed: Any) -> list[tuple[int, int]]:
 
 
 def _start(parsed: Any) -> int:
-    """Return the address of the memory of a buffer."""
-    return address_of(np.frombuffer(parsed.memory, np.uint8)) if len(parsed.memory) else 0
+    """Return the address of the memory of a buffer; in that of a compiled program, offsets are addresses."""
+    if not isinstance(parsed.memory, memoryview) or not len(parsed.memory):
+        return 0
+    return address_of(np.frombuffer(parsed.memory, np.uint8))
 
 
 def pieces_of_blocks(parsed: BlockBuffer) -> list[tuple[int, int, int]]:
@@ -368,7 +370,7 @@ def _memory(buf: object, *, reads: bool) -> Any:
     parsed = _parsed(buf, writable=False)
     if parsed is None:
         return None
-    return PackedBlocks(parsed) if type(parsed) is BlockBuffer else PackedMemory(parsed)
+    return PackedBlocks(parsed) if isinstance(parsed, BlockBuffer) else PackedMemory(parsed)
 
 
 def _check_memory(monitor: Monitor, call: MpiCall, memory: Any, *, reads: bool) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.mpi.constants import PROC_NULL, ROOT
-from xsim_py.mpi4py.bufspec import BlockBuffer, UserBuffer
+from xsim_py.mpi4py.bufspec import BlockBuffer
 from xsim_py.mpi4py.call_table import COLLECTIVES, Collective
 from xsim_py.mpi4py.collective_plans import PARSERS
 from xsim_py.mpi4py.memory import is_in_place
@@ -87,12 +87,12 @@ def _blocks(spec: object, form: str, peers: Sequence[int], *, writable: bool) ->
         parsed = PARSERS[form](spec, writable=writable, blocks=len(peers))
     except Exception:  # the call itself reports the error
         return None
-    if type(parsed) is not BlockBuffer:
+    if not isinstance(parsed, BlockBuffer):
         if all_exist:
-            return UserBuffer(parsed.memory, parsed.offset, parsed.count * len(peers), parsed.datatype)
+            return parsed.of_count(parsed.count * len(peers))
         step = parsed.count * parsed.datatype.extent
         offsets = [parsed.offset + i * step for i in range(len(peers))]
-        parsed = BlockBuffer(parsed.memory, [parsed.count] * len(peers), offsets, [parsed.datatype] * len(peers))
+        parsed = parsed.spread(offsets)
     if not all_exist:
         parsed.counts = [count if peer >= 0 else 0 for count, peer in zip(parsed.counts, peers, strict=True)]
     return parsed
@@ -100,7 +100,7 @@ def _blocks(spec: object, form: str, peers: Sequence[int], *, writable: bool) ->
 
 def check_blocks(monitor: Monitor, call: MpiCall, received: object) -> None:
     """Find a byte that a collective would write more than once."""
-    if type(received) is BlockBuffer:
+    if isinstance(received, BlockBuffer):
         arguments.once(monitor, call, buffers.pieces_of_blocks(received))
 
 

@@ -19,8 +19,8 @@ INCLUDE = SOURCES / "include"
 
 _SHARED = {
     "libmpi_abi.so.1": (
-        ("runtime.c", "calls.c", "callbacks.c", "libc.c", "local.c"),
-        ("-Wl,-soname,libmpi_abi.so.1", "-lpthread", "-ldl"),
+        ("runtime.c", "calls.c", "callbacks.c", "hot.c", "libc.c", "local.c", "output.c"),
+        ("-Wl,-soname,libmpi_abi.so.1", "-Wl,-z,initfirst", "-lpthread", "-ldl"),
     ),
     "libxsim_parent.so": (("parent.c",), ()),
 }
@@ -61,7 +61,7 @@ def compiler(language: str) -> list[str]:
     Raises
     ------
     ConfigError
-        There is none.
+        No compiler was found.
     """
     name, variable, usual = COMPILERS[language]
     words = shlex.split(os.environ.get(variable, ""))

@@ -19,11 +19,18 @@ MPI: Any = import_module("xsim_py.mpi4py.MPI")
 Body: TypeAlias = "Callable[[Child, tuple[int, ...]], int | None]"
 """Executes a call with its arguments as signed integers; returns a result, None for success."""
 
-_FILES = ("collectives", "functions", "lifetime", "objects", "requests", "rma", "system")
+Function: TypeAlias = "Callable[[Child], int | None]"
+"""The same, with the arguments in the page."""
+
+_FILES = ("collectives", "functions", "hot", "lifetime", "objects", "requests", "rma", "system")
 SERVICES: list[Callable[[Child], int]] = []
 """Services that are not functions of MPI, in the order of page.h."""
 FIRST_SERVICE = 0x8000
 _bodies: dict[str, Body] = {}
+HOT: dict[str, Callable[[Function], Function]] = {}
+"""Makers of fast forms of functions, for runs without tools; each is given the general form."""
+AHEAD: dict[str, Function] = {}
+"""The functions that a program queues; their arguments are in `Child.queued`."""
 MAKERS: dict[str, Callable[[list[CParameter]], Body | None]] = {}
 """Makers of functions that depend on the parameters, by name without prefix."""
 

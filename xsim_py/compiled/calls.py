@@ -23,8 +23,8 @@ from xsim_py.mpi4py.phase import of_process_now
 from xsim_py.process.ranks.meter import metered
 
 from .build import SOURCES
-from .by_hand import FIRST_SERVICE, MAKERS, MPI, SERVICES, body_of
-from .child import BadAddress
+from .by_hand import AHEAD, FIRST_SERVICE, HOT, MAKERS, MPI, SERVICES, Function, body_of
+from .child import QUEUED, BadAddress
 from .convert import (
     CParameter,
     RemoteBlocks,
@@ -36,9 +36,12 @@ from .convert import (
 )
 
 if TYPE_CHECKING:
+    from types import CodeType
+
     from .by_hand import Body
     from .child import Child
 
+Route: TypeAlias = "tuple[Callable[..., Any], tuple[CodeType, int], Function]"
 Convert: TypeAlias = "Callable[[Child, tuple[int, ...]], Any]"
 Output: TypeAlias = "Callable[[Child, tuple[int, ...], Any], None]"
 
@@ -129,7 +132,11 @@ _ALIASES = {
 _DISPENSABLE = ("info", "items", "num_to_ack")
 """Parameters of methods that need no argument in C."""
 
-_functions: dict[int, Callable[[Child], int]] = {}
+_LARGE = 1 << 16
+_AT = 2
+"""The offset of an instruction that stands for a call, in the code of its place."""
+_functions: tuple[dict[int, Function], dict[int, Function]] = {}, {}
+"""By number, with tools and without."""
 _metered = cache(metered)
 
 
@@ -140,30 +147,53 @@ def interface() -> list[tuple[str, str, str]]:
     return [(name, small, large) for name, small, large in (line.split("|") for line in lines)]
 
 
-def call(child: Child, number: int, large: int, site: int) -> int:
-    """Execute a call of a program and return its result, an error code."""
-    function = _functions.get(2 * number + large)
-    if function is None:
-        function = _functions[2 * number + large] = _made(number, bool(large))
-    if child.is_timed:
-        function = _metered(function)
-    result: int = child.places.at(site)(function, child)
+def call(child: Child, function: int, site: int) -> int | None:
+    """Execute a call of a program, and return its result: an error code, or None for success."""
+    found = child.routes.get((function, site))
+    if found is None:
+        found = child.routes[function, site] = _route(child, function, site)
+    through, child.place, body = found
+    try:
+        result: int | None = through(body, child)
+    except errors.Exception as error:
+        return _failed(child, error, None)
     return result
 
 
-def _made(number: int, large: bool) -> Callable[[Child], int]:
+def _route(child: Child, function: int, site: int) -> Route:
+    """Return the place of a call in the program, and what executes it."""
+    table = _functions[child.is_plain]
+    body = table.get(function)
+    if body is None:
+        body = table[function] = _made(function, is_plain=child.is_plain)
+    through = child.places.at(site, child.pid)
+    return through, (through.__code__, _AT), _metered(body) if child.is_timed else body
+
+
+def _made(function: int, *, is_plain: bool) -> Function:
+    number = function & 0xFFFF
     if number >= FIRST_SERVICE:
         return SERVICES[number - FIRST_SERVICE]
     name, small_rows, large_rows = interface()[number]
     short = name.removeprefix("MPI_")
+    if function & QUEUED:
+        return AHEAD[short]
     short = DEPRECATED.get(short, short)
-    parameters = parameters_of(large_rows if large else small_rows)
+    parameters = parameters_of(large_rows if function & _LARGE else small_rows)
     make = MAKERS.get(short, partial(bind, short))
-    body = body_of(short) or make(parameters) or _refusal(name)
-    return _reporting(name, body, parameters)
+    whole = _reporting(name, body_of(short) or make(parameters) or _refusal(name), parameters)
+    if short.endswith("_set_errhandler"):
+        return partial(_without_queue, whole)
+    return HOT[short](whole) if is_plain and short in HOT else whole
 
 
-def _reporting(name: str, body: Body, parameters: list[CParameter]) -> Callable[[Child], int]:
+def _without_queue(body: Function, child: Child) -> int | None:
+    """Set an error handler: from now on the calls that the program would queue may return errors."""
+    child.let_go_ahead(False)
+    return body(child)
+
+
+def _reporting(name: str, body: Body, parameters: list[CParameter]) -> Function:
     """Return a function that passes errors to the error handler, and returns their code."""
     count = len(parameters)
     owner = next((i for i, each in enumerate(parameters) if each.kind in _OWNERS and each.direction != "out"), None)

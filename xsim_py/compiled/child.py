@@ -5,40 +5,55 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import resource
 import signal
 import struct
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from xsim_py.compiled.build import library
 from xsim_py.process import lifecycle
 from xsim_py.process.ranks import current, meter
+from xsim_py.process.ranks.fiber import Fiber
 from xsim_py.process.ranks.patches import Patches
 from xsim_py.process.ranks.rank import Rank
 
-from .convert import Handles
+from .by_hand import MPI
+from .convert import Handles, predefined_sizes
 from .places import SourcePlaces
 
-__all__ = ["BadAddress", "Child", "Ended"]
+if TYPE_CHECKING:
+    from xsim_py.mpi.comm import Communicator
 
-Serve: TypeAlias = "Callable[[Child, int, int, int], int]"
-"""Executes a call: takes the child, number and width of the function and the return address; returns the result."""
+__all__ = ["BadAddress", "Child", "Ended", "ProgramCalls"]
+
+Serve: TypeAlias = "Callable[[Child, int, int], int | None]"
+"""Executes a call: takes the child, the function as in page.h, and the return address; returns the result."""
 
 # page.h
-_PAGE_BYTES, _MOST_ARGUMENTS = 64 << 10, 20
+_PAGE_BYTES, _MOST_ARGUMENTS, _PATCH_BYTES, PAYLOAD_BYTES = 96 << 10, 20, 28 << 10, 32 << 10
 _CALL, _RETURNED, _ENDING = range(3)
 _RETURN, _CALLBACK, _OBTAIN, _RELEASE = range(4)
-_REQUEST = struct.Struct("=IIIIIIQqq")
-_NUMBER_AT, _CPU_AT, _RESULT_AT, _ARGUMENTS_AT = 12, 32, 40, 48
-_FUNCTION_AT = _ARGUMENTS_AT + 8 * _MOST_ARGUMENTS
-_TIMED_AT, _PATCHES_AT, _NOW_AT, _PATCH_AT = _FUNCTION_AT + 8, _FUNCTION_AT + 12, _FUNCTION_AT + 16, _FUNCTION_AT + 32
-_PATCH_BYTES = 60 << 10
+_REQUEST = struct.Struct("=4xI4xII4xQ52xI")
+_REPLY_AT, _FUNCTION_AT, _TIMED_AT, _SITE_AT, _CPU_AT, _RETURNED_AT, _RESULT_AT = 8, 12, 20, 24, 32, 40, 48
+_PATCHES_AT, SENT_AT, CAPACITY_AT, RECEIVED_AT, _QUEUED_AT, _AHEAD_AT, _TOLD_AT = 56, 60, 64, 68, 84, 88, 92
+ARGUMENTS_AT = 112
+_SIZES_AT = ARGUMENTS_AT + 8 * _MOST_ARGUMENTS
+_PATCH_AT = _SIZES_AT + 256
+PAYLOAD_AT = _PATCH_AT + _PATCH_BYTES
+_QUEUE_AT = PAYLOAD_AT + PAYLOAD_BYTES
+_FLUSH = 0xFFFF
+QUEUED = 1 << 17
+"""With the number of a function: its arguments are in `Child.queued`."""
 ARGUMENTS = [struct.Struct(f"={count}q") for count in range(_MOST_ARGUMENTS + 1)]
-_INT, _UINT, _NOW = struct.Struct("=q"), struct.Struct("=I"), struct.Struct("=dq")
-_HEAD = struct.Struct("=QQ")
+_SIGNED = struct.Struct("=i")
+_INT, _UINT = struct.Struct("=q"), struct.Struct("=I")
+_HEAD, _TOLD = struct.Struct("=QQ"), struct.Struct("=Idq")
+_QUEUED = struct.Struct("=IIQqq7q")
+_COUNTS = struct.Struct("=I")
 
 _CALLED, _OUTPUT, _ENDED, _INTERRUPTED = range(4)
 _READ_BYTES = 1 << 16
@@ -53,7 +68,7 @@ class Ended(BaseException):
 class _State(ctypes.Structure):
     """``struct xsim_child`` of parent.c."""
 
-    _fields_ = (("page", ctypes.c_void_p), ("pid", ctypes.c_int), ("out", ctypes.c_int), ("err", ctypes.c_int))
+    _fields_ = (("page", ctypes.c_void_p), *((name, ctypes.c_int) for name in ("pid", "out", "err", "cpu")))
 
 
 @cache
@@ -62,43 +77,57 @@ def _parent() -> Any:
     found.xsim_peek.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64)
     found.xsim_poke.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint64, ctypes.c_uint64)
     found.xsim_peek.restype = found.xsim_poke.restype = ctypes.c_long
-    found.xsim_exchange.argtypes = (ctypes.c_void_p, ctypes.c_int)
-    found.xsim_give.argtypes = (ctypes.c_void_p,)
     return found
+
+
+class ProgramCalls:
+    """The state shared by the processes of a program."""
+
+    def __init__(self, execute: Serve) -> None:
+        self.execute = execute
+        self.places = SourcePlaces()
+        self.routes: dict[tuple[bool, bool], dict[tuple[int, int], Any]] = {}
+        """How calls are executed, by function and return address, without tools or with, timed or not; see `calls`."""
 
 
 class Child:
     """The process of a rank's program."""
 
     def __init__(
-        self, rank: Rank, words: Sequence[str], variables: Mapping[str, str], folder: str, call: Serve
+        self, rank: Rank, words: Sequence[str], variables: Mapping[str, str], folder: str, calls: ProgramCalls
     ) -> None:
         self.rank = rank
-        self._call = call
+        self._call = calls.execute
         self.is_over = False
         self.initialized = self.finalized = False
         self.is_inside = False  # between MPI_Init and MPI_Finalize
+        self.is_timed = meter.is_on()
+        self.tells_time = False  # whether the program has read a clock, and gets the time with each reply
         self.handles = Handles()
+        self.comms = self.handles.comms
+        self.is_plain = not hasattr(MPI.Comm.Send, "__wrapped__")  # whether no tool sees the calls of this run
+        self.places, self.routes = calls.places, calls.routes.setdefault((self.is_plain, self.is_timed), {})
+        self.place: object = None  # of the current call in the program
         self.depth = 0  # of callbacks in progress
+        self.queued: tuple[int, Sequence[int], bytes] = 0, (), b""  # request, arguments and data of a queued call
         self.handled = 0  # the error code for which the program's own error handler was called last
         self._writes: list[bytes] = []  # for the program's memory, with the next reply
         self._written = 0
         self._line = {"stdout": b"", "stderr": b""}  # an unfinished line of output
+        _allow_many_files()
         shared = _memfd("xsim", os.MFD_CLOEXEC)
         os.ftruncate(shared, _PAGE_BYTES)
         self.page = mmap.mmap(shared, _PAGE_BYTES)
         out, err = _pipe(os.O_CLOEXEC), _pipe(os.O_CLOEXEC)
         self._ends = out[0], err[0]
         address = ctypes.addressof(ctypes.c_char.from_buffer(self.page))
-        fiber = current.running()
-        self.is_timed = meter.is_on()
-        _UINT.pack_into(self.page, _TIMED_AT, self.is_timed)
-        _NOW.pack_into(self.page, _NOW_AT, fiber.clock_ps / 10**12, fiber.clock_ps // 1000)
-        meter.read_from(fiber, self._cpu_ns)
-        self._state = _State(address, 0, *self._ends)
-        self._pointer = ctypes.addressof(self._state)
+        self._state = _State(address, 0, *self._ends, -1)
+        self._pointer = ctypes.byref(self._state)
         self._library = _parent()
-        self._exchange = self._library.xsim_exchange
+        _UINT.pack_into(self.page, _TIMED_AT, self.is_timed)
+        meter.read_from(current.running(), self._cpu_ns)
+        self._exchange, self._wait_for_call = self._library.xsim_exchange, self._library.xsim_wait
+        self.page[_SIZES_AT : _SIZES_AT + 256] = predefined_sizes()
         try:
             self._start(words, variables, folder, (shared, out[1], err[1]))
         finally:
@@ -127,8 +156,9 @@ class Child:
         )
         if error:
             raise OSError(error, os.strerror(error), words[0])
-        self._state.pid = pid.value
-        self.places = SourcePlaces(pid.value)
+        self.pid = self._state.pid = pid.value
+        if not self._library.xsim_is_fixed():
+            self.places, self.routes = SourcePlaces(), {}
 
     # ------------------------------------------------------------------------------------------------------- calls
 
@@ -138,35 +168,77 @@ class Child:
         Inside a callback, return its result.
         """
         page = self.page
-        give = 0
+        exchange, state = self._wait_for_call, self._pointer
         while True:
-            got = self._exchange(self._pointer, give)
-            give = 0
+            got = exchange(state)
+            exchange = self._wait_for_call
             if got == _OUTPUT:
                 self._copy_output()
             elif got == _ENDED:
                 raise Ended
             elif got == _CALLED:
-                request, depth, result = self._request()
-                if request == _RETURNED:
-                    return result
+                request, function, depth, site, queued = _REQUEST.unpack_from(page)
+                if queued:
+                    self._catch_up()
                 while request == _CALL:
                     if depth < self.depth:
                         raise _Abandoned
-                    _, _, _, number, large, _, site, _, _ = _REQUEST.unpack_from(page, 0)
+                    if function == _FLUSH:
+                        break
                     try:
-                        result = self._call(self, number, large, site)
+                        result = self._call(self, function, site)
                     except _Abandoned:
-                        request, depth, result = self._request()
+                        request, function, depth, site, _ = _REQUEST.unpack_from(page)
                         continue
-                    self._reply(_RETURN, result)
+                    if result:
+                        _INT.pack_into(page, _RESULT_AT, result)
+                    if self._writes:
+                        self._patch()
+                    if self.tells_time:
+                        self.tell_time()
                     break
-                give = 1
+                else:
+                    if request == _RETURNED:
+                        return int(_INT.unpack_from(page, _RETURNED_AT)[0])
+                exchange = self._exchange
+
+    def enter(self, *, inside: bool) -> None:
+        """Record that the program has begun or ended MPI.
+
+        It may continue after a call that cannot fail and needs no answer. A process that may end at any time, or whose
+        computation has a cost, makes each call at its time.
+        """
+        self.is_inside = inside
+        if not inside:
+            self.comms.clear()
+        is_free = type(self.rank.fiber) is Fiber and not self.rank.shard.fault_tolerant and not self.is_timed
+        self.let_go_ahead(inside and is_free and self.is_plain)
+
+    def let_go_ahead(self, may: bool) -> None:
+        """Set whether the program may queue calls."""
+        _UINT.pack_into(self.page, _AHEAD_AT, may)
+
+    def comm(self, number: int) -> Communicator | None:
+        """Return the communicator with a number, for a message within its group; None if another call is needed."""
+        return self.handles.comm(number) if self.is_inside else None
+
+    def _catch_up(self) -> None:
+        """Carry out the calls that the program has queued."""
+        page = self.page
+        at, (end,) = _QUEUE_AT, _UINT.unpack_from(page, _QUEUED_AT)
+        end += at
+        while at < end:
+            size, function, site, request, sent, *given = _QUEUED.unpack_from(page, at)
+            self.queued = request, given, page[at + _QUEUED.size : at + _QUEUED.size + sent]
+            self._call(self, function | QUEUED, site)
+            at += size
+        _UINT.pack_into(page, _QUEUED_AT, 0)
 
     def run(self) -> NoReturn:
         """Run the program to its end, and end the rank with the process's exit status."""
         with suppress(Ended):
             self.serve()
+        self._catch_up()
         status = self._wait()
         if status < 0:
             lifecycle.leave(128 - status, f"killed by {signal.Signals(-status).name}")
@@ -174,67 +246,58 @@ class Child:
             lifecycle.leave(status, lifecycle.UNFINALIZED)
         raise SystemExit(status)
 
-    def _request(self) -> tuple[int, int, int]:
-        """Return the kind of the program's request, its depth of callbacks, and the result of a callback."""
-        _, request, _, _, _, depth, _, _, result = _REQUEST.unpack_from(self.page, 0)
-        return request, depth, result
-
     def arguments(self, count: int) -> tuple[int, ...]:
         """Return the first arguments of the current call as signed integers."""
-        return ARGUMENTS[count].unpack_from(self.page, _ARGUMENTS_AT)
+        return ARGUMENTS[count].unpack_from(self.page, ARGUMENTS_AT)
+
+    def sent(self, count: int) -> tuple[int, ...]:
+        """Return the signed integers that have come with the call; nothing unless it is this number of them."""
+        (size,) = _SIGNED.unpack_from(self.page, SENT_AT)
+        return struct.unpack_from(f"={count}q", self.page, PAYLOAD_AT) if size == 8 * count else ()
 
     def call_back(self, kind: int, function: int, *arguments: int) -> int:
         """Call a function of the program and return its result; the program is inside a call."""
-        _UINT.pack_into(self.page, _NUMBER_AT, kind)
-        _INT.pack_into(self.page, _FUNCTION_AT, function)
-        ARGUMENTS[len(arguments)].pack_into(self.page, _ARGUMENTS_AT, *arguments)
-        self._reply(_CALLBACK, 0)
+        _UINT.pack_into(self.page, _FUNCTION_AT, kind)
+        _INT.pack_into(self.page, _SITE_AT, function)
         self.depth += 1
         try:
-            return self._continue()
+            return self._ask(_CALLBACK, *arguments)
         finally:
             self.depth -= 1
 
-    def _continue(self) -> int:
-        self._give()
+    def _ask(self, kind: int, *arguments: int) -> int:
+        """Let the program do something inside its call, and return the result."""
+        ARGUMENTS[len(arguments)].pack_into(self.page, ARGUMENTS_AT, *arguments)
+        _UINT.pack_into(self.page, _REPLY_AT, kind)
+        self._patch()
+        self._library.xsim_give(self._pointer)
         return self.serve()
+
+    def tell_time(self) -> None:
+        """Tell the program the virtual time with the reply."""
+        clock_ps = current.running().clock_ps
+        _TOLD.pack_into(self.page, _TOLD_AT, 1, clock_ps / 10**12, clock_ps // 1000)
 
     def _cpu_ns(self) -> int:
         """Return the processor time that the program had used before its current call."""
         (found,) = _INT.unpack_from(self.page, _CPU_AT)
         return int(found)
 
-    def _give(self) -> None:
-        """Let the program continue, without waiting for it."""
-        self._library.xsim_give(self._pointer)
-
     def obtain(self, size: int) -> int:
         """Allocate memory of the program, filled with zeros, and return its address."""
-        ARGUMENTS[1].pack_into(self.page, _ARGUMENTS_AT, max(size, 1))
-        self._reply(_OBTAIN, 0)
-        return self._continue()
+        return self._ask(_OBTAIN, max(size, 1))
 
     def release(self, address: int) -> None:
         """Free memory that `obtain` has allocated."""
-        ARGUMENTS[1].pack_into(self.page, _ARGUMENTS_AT, address)
-        self._reply(_RELEASE, 0)
-        self._continue()
+        self._ask(_RELEASE, address)
 
-    def _reply(self, kind: int, result: int) -> None:
-        page = self.page
-        _UINT.pack_into(page, 8, kind)
-        _INT.pack_into(page, _RESULT_AT, result)
-        fiber = current.fiber
-        if fiber is not None:
-            _NOW.pack_into(page, _NOW_AT, fiber.clock_ps / 10**12, fiber.clock_ps // 1000)
-        if self._writes:
-            data = b"".join(self._writes)
-            page[_PATCH_AT : _PATCH_AT + len(data)] = data
-            self._writes.clear()
-            self._written = 0
-            _UINT.pack_into(page, _PATCHES_AT, len(data))
-        else:
-            _UINT.pack_into(page, _PATCHES_AT, 0)
+    def _patch(self) -> None:
+        """Put what is to be written to the program's memory into the page."""
+        data = b"".join(self._writes)
+        self.page[_PATCH_AT : _PATCH_AT + len(data)] = data
+        _UINT.pack_into(self.page, _PATCHES_AT, len(data))
+        self._writes.clear()
+        self._written = 0
 
     # ------------------------------------------------------------------------------------------------------ memory
 
@@ -321,6 +384,14 @@ class Child:
         self.kill()
         for end in self._ends:
             _close(end)
+        self._library.xsim_unbind()
+
+
+def _allow_many_files() -> None:
+    """Raise the limit of open files, for the rest of this process: each program has the ends of two pipes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _text(data: bytes) -> str:

@@ -25,11 +25,14 @@ from xsim_py.mpi4py.inside import comm_of, impl_of, null_of
 from .by_hand import MPI
 
 if TYPE_CHECKING:
+    from xsim_py.mpi.comm import Communicator
+
     from .child import Child
 
 __all__ = ["CParameter", "Handles", "RemoteBlocks", "RemoteElements", "parameters_of", "read_status", "write_status"]
 
 _FIRST = 0x1000  # the ABI reserves lower numbers for predefined handles
+_OF_PROGRAM = 1 << 40  # from here on, the program itself gives requests their numbers (library/runtime.c)
 _PREDEFINED: dict[int, Handle] = {}
 _NULL_TYPES = range(0x2C0, 0x300)  # types of Fortran that are null here have numbers, too
 
@@ -61,16 +64,26 @@ def parameters_of(rows: str) -> list[CParameter]:
     return [CParameter(*row.split(":")) for row in rows.split()]
 
 
+def predefined_sizes() -> bytes:
+    """Return the size of each predefined type without padding, by handle from 0x200 on; 0 for all other numbers."""
+    sizes = bytearray(256)
+    for each in CONSTANTS.values():
+        if isinstance(each, MPI.Datatype) and each and impl_of(each).is_verbatim and impl_of(each).size < 256:
+            sizes[each.toint() - 0x200] = impl_of(each).size
+    return bytes(sizes)
+
+
 class Handles:
     """The objects of one program, by the numbers that it knows."""
 
-    __slots__ = ("_free", "_next", "_numbers", "addresses", "objects")
+    __slots__ = ("_free", "_next", "_numbers", "addresses", "comms", "objects")
 
     def __init__(self) -> None:
         if not _PREDEFINED:
             _PREDEFINED.update({each.toint(): each for each in CONSTANTS.values()})
             _PREDEFINED.update({number: MPI.DATATYPE_NULL for number in _NULL_TYPES if number not in _PREDEFINED})
         self.objects = dict(_PREDEFINED)
+        self.comms: dict[int, Communicator] = {}  # those that are in use for messages within a group
         self._numbers: dict[int, list[int]] = {}  # by address of the object behind the handle: number, and how often
         self._next = _FIRST
         self._free: list[int] = []
@@ -82,6 +95,15 @@ class Handles:
         found = self.objects.get(number)
         if not isinstance(found, family):
             fail(family._error, f"no {family.__name__} has the handle {number:#x}")
+        return found
+
+    def comm(self, number: int) -> Communicator | None:
+        """Return the communicator with a number; None if it is null, or between two groups."""
+        handle = self.objects.get(number)
+        if not isinstance(handle, MPI.Intracomm) or not handle:
+            return None
+        found: Communicator = comm_of(handle)
+        self.comms[number] = found
         return found
 
     def number(self, handle: Handle) -> int:
@@ -132,9 +154,11 @@ class Handles:
                 self.objects[number] = handle_of(type(self.objects[number]), impl)
                 return
             del self._numbers[id(impl)]
+        self.comms.pop(number, None)
         if number >= _FIRST:
             del self.objects[number]
-            self._free.append(number)
+            if number < _OF_PROGRAM:
+                self._free.append(number)
 
 
 def null_number(family: type[Handle]) -> int:
@@ -200,6 +224,14 @@ class RemoteElements(UserBuffer):
         super().__init__(_EVERYTHING, address, count, datatype)
         self.child = child
 
+    def of_count(self, count: int) -> RemoteElements:
+        """Return a buffer of another number of elements at the same place."""
+        return RemoteElements(self.child, self.offset, count, self.datatype)
+
+    def spread(self, offsets: list[int]) -> RemoteBlocks:
+        """Return blocks like the first one at these addresses."""
+        return RemoteBlocks(self.child, [self.count] * len(offsets), offsets, [self.datatype] * len(offsets))
+
     def pack(self) -> bytes:
         """Return the bytes of the (first) block."""
         return _pack(self.child, self.datatype, self.offset, self.count)
@@ -226,6 +258,19 @@ class RemoteElements(UserBuffer):
             _unpack(self.child, parts.data, self.datatype, self.offset, parts.blocks * self.count)
         else:
             unpack_each(self, parts, "rank")
+
+
+class CallData(UserBuffer):
+    """Data that have come with the call."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def pack(self) -> bytes:
+        """Return the data."""
+        return self.data
 
 
 class RemoteBlocks(BlockBuffer):

@@ -30,7 +30,8 @@ def Init_thread(child: Child, given: tuple[int, ...]) -> None:
 def _begin(child: Child, required: int) -> int:
     if child.initialized:
         errors.fail(c.ERR_OTHER, "MPI is initialized already")
-    child.initialized = child.is_inside = True
+    child.initialized = True
+    child.enter(inside=True)
     phase = of_process_now()
     phase.initialized = False
     return int(MPI.Init_thread(min(max(required, c.THREAD_SINGLE), c.THREAD_SERIALIZED)))
@@ -47,7 +48,7 @@ def Finalize(child: Child, given: tuple[int, ...]) -> None:
         delete_all(comm, comm_of(comm).attributes)
     MPI.Finalize()
     child.finalized = True
-    child.is_inside = False
+    child.enter(inside=False)
 
 
 @by_hand

@@ -35,30 +35,30 @@ def _through(function: Callable[..., Any], child: Any) -> Any:
 
 
 _CODE: CodeType = _through.__code__
+"""Its call is in the line after the first."""
 
 
 class SourcePlaces:
-    """The places of one process."""
+    """The places of the processes of one program, which have all files at the same addresses."""
 
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
+    def __init__(self) -> None:
         self._mappings: list[_Mapping] = []
         self._found: dict[int, Callable[..., Any]] = {}
 
-    def at(self, address: int) -> Callable[..., Any]:
-        """Return the place that a call returns to."""
+    def at(self, address: int, pid: int) -> Callable[..., Any]:
+        """Return the place that a call of a process returns to."""
         found = self._found.get(address)
         if found is None:
             with current.outside():
-                file, offset = self._offset(address)
+                file, offset = self._offset(address, pid)
                 found = self._found[address] = _place(file, offset)
         return found
 
-    def _offset(self, address: int) -> tuple[str, int]:
+    def _offset(self, address: int, pid: int) -> tuple[str, int]:
         """Return the file at an address, and the address as its debug information has it."""
         for renewed in (False, True):
             if renewed:
-                with open(f"/proc/{self._pid}/maps", "rb") as lines:
+                with open(f"/proc/{pid}/maps", "rb") as lines:
                     parts = [found.groups() for line in lines if (found := _MAPPED.match(line)) is not None]
                 self._mappings = [
                     _Mapping(int(begin, 16), int(end, 16), int(offset, 16), os.fsdecode(file))
@@ -74,9 +74,8 @@ class SourcePlaces:
 def _place(file: str, offset: int) -> Callable[..., Any]:
     # The return address is that of the next instruction, possibly of the next line.
     name, source, line = _looked_up(file, offset - 1)
-    return FunctionType(
-        _CODE.replace(co_name=name, co_qualname=name, co_filename=source, co_firstlineno=line), {COMPILED: True}, name
-    )
+    code = _CODE.replace(co_name=name, co_qualname=name, co_filename=source, co_firstlineno=line - 1)
+    return FunctionType(code, {COMPILED: True}, name)
 
 
 def _looked_up(file: str, offset: int) -> tuple[str, str, int]:

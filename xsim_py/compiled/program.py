@@ -28,6 +28,7 @@ class Executable(Program):
     def _load_executable(self, target: object) -> None:
         from .by_hand import load
         from .calls import call
+        from .child import ProgramCalls
 
         path = Path(self.start, str(target))
         if not os.access(path, os.X_OK):
@@ -36,7 +37,7 @@ class Executable(Program):
         self.folder = path.resolve().parent
         load()
         library()
-        self._call = call
+        self._calls = ProgramCalls(call)
 
     def run(self, rank: Rank) -> None:
         """Run the program in a process of the rank, which is the running one."""
@@ -47,7 +48,7 @@ class Executable(Program):
         assert self.file is not None
         words = [self.file, *map(str, self.args)]
         start = metered(Child, charge=False)
-        start(rank, words, dict(os.environ), os.getcwd(), self._call).run()
+        start(rank, words, dict(os.environ), os.getcwd(), self._calls).run()
 
 
 def _foreign(target: Any, *, args: Sequence[Any], start: str | None = None) -> Program | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +18,12 @@ if TYPE_CHECKING:
     from .child import Child
 
 
-def _requests(child: Child, address: int, count: int) -> tuple[list[int], list[Any]]:
-    numbers = integers(child, address, count, "q")
+def _requests(child: Child, address: int, count: int) -> tuple[Sequence[int], list[Any]]:
+    numbers = child.sent(count) or integers(child, address, count, "q")
     return numbers, [child.handles.get(number, MPI.Request) for number in numbers]
 
 
-def _settle(child: Child, address: int, numbers: list[int], requests: list[Any]) -> None:
+def _settle(child: Child, address: int, numbers: Sequence[int], requests: list[Any]) -> None:
     """Set completed requests to null in the program's memory."""
     null = null_number(MPI.Request)
     for i, (number, request) in enumerate(zip(numbers, requests, strict=True)):

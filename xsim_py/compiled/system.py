@@ -35,6 +35,7 @@ def _service(body: Service) -> Service:
 
 @_service
 def _read_clock(child: Child, readings: int, _: int) -> None:
+    child.tells_time = True
     clock.read_ps(readings - 1)  # the reply has the time
 
 

@@ -80,6 +80,14 @@ class UserBuffer:
         self.datatype = datatype
         self.nbytes = count * datatype.size  # the packed size of a block
 
+    def of_count(self, count: int) -> UserBuffer:
+        """Return a buffer of another number of elements at the same place."""
+        return UserBuffer(self.memory, self.offset, count, self.datatype)
+
+    def spread(self, offsets: list[int]) -> BlockBuffer:
+        """Return blocks like the first one at these offsets in the memory."""
+        return BlockBuffer(self.memory, [self.count] * len(offsets), offsets, [self.datatype] * len(offsets))
+
     def pack(self) -> bytes:
         """Return the bytes of the (first) block."""
         return self.datatype.pack(self.memory, self.offset, self.count)

@@ -6,12 +6,14 @@
 #include <linux/futex.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/personality.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -24,30 +26,100 @@ enum { XSIM_CALLED, XSIM_OUTPUT, XSIM_ENDED, XSIM_INTERRUPTED };
 struct xsim_child {
   struct xsim_page *page;
   int pid, out, err; /* the descriptors are the ends of pipes */
+  int cpu;           /* on which it runs, -1: on any */
 };
 
-static int has_output(struct xsim_child *c, int wait_ms) {
-  struct pollfd ends[2] = {{c->out, POLLIN, 0}, {c->err, POLLIN, 0}};
-  return poll(ends, 2, wait_ms) > 0 && ((ends[0].revents | ends[1].revents) & POLLIN);
+static cpu_set_t every; /* the processors that the simulator may use */
+static int own = -1;    /* that of the thread that serves the programs, while it is bound */
+static long look_ns;    /* when to look again whether another would be better */
+static long switches;
+
+static void bind_to(int pid, int cpu) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(cpu, &one);
+  sched_setaffinity(pid, sizeof one, &one);
 }
 
-/* Wait until the program has called, written while it computes, or ended; `give`: let it continue first. */
-int xsim_exchange(struct xsim_child *c, int give) {
-  struct xsim_page *p = c->page;
-  if (give) {
-    __atomic_store_n(&p->turn, XSIM_PROGRAM, __ATOMIC_RELEASE);
-    syscall(SYS_futex, &p->turn, FUTEX_WAKE, 1, NULL, NULL, 0);
+/* Return the processor with most idle time since the last call, if it was idle for more than a third of it. */
+static int idlest(long interval_ns) {
+  static long before[CPU_SETSIZE];
+  long best_ns = interval_ns / 3;
+  int best = -1, cpu;
+  char line[256];
+  FILE *file = fopen("/proc/stat", "r");
+  if (!file) return -1;
+  while (fgets(line, sizeof line, file)) {
+    long user, nice, system, idle;
+    if (sscanf(line, "cpu%d %ld %ld %ld %ld", &cpu, &user, &nice, &system, &idle) != 5 || cpu >= CPU_SETSIZE) continue;
+    long idle_ns = (idle - before[cpu]) * (1000000000 / sysconf(_SC_CLK_TCK));
+    before[cpu] = idle;
+    if (CPU_ISSET(cpu, &every) && idle_ns > best_ns) best = cpu, best_ns = idle_ns;
   }
+  fclose(file);
+  return best;
+}
+
+/* Bind this thread to a processor; where others want it, too, move to one that is idle. */
+static void settle(void) {
+  enum { INTERVAL_NS = 200000000 };
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+  long now_ns = t.tv_sec * 1000000000L + t.tv_nsec;
+  if (own >= 0 && now_ns < look_ns) return;
+  struct rusage used;
+  getrusage(RUSAGE_THREAD, &used);
+  int best = own < 0 || used.ru_nivcsw - switches > INTERVAL_NS / 20000000 ? idlest(INTERVAL_NS) : -1;
+  if (own < 0) sched_getaffinity(0, sizeof every, &every), best = sched_getcpu();
+  if (best >= 0) bind_to(0, own = best);
+  look_ns = now_ns + INTERVAL_NS;
+  switches = used.ru_nivcsw;
+}
+
+static void follow(struct xsim_child *c) {
+  settle();
+  if (c->cpu != own) bind_to(c->pid, c->cpu = own);
+}
+
+/* Let this thread run on any processor again, at the end of a run. */
+void xsim_unbind(void) {
+  if (own >= 0) sched_setaffinity(0, sizeof every, &every);
+  own = -1;
+}
+
+static int has_output(struct xsim_child *c) {
+  struct pollfd ends[2] = {{c->out, POLLIN, 0}, {c->err, POLLIN, 0}};
+  return poll(ends, 2, 0) > 0 && ((ends[0].revents | ends[1].revents) & POLLIN);
+}
+
+/* Wait until the program has called, written while it computes, or ended. */
+int xsim_wait(struct xsim_child *c) {
+  struct xsim_page *p = c->page;
   for (long wait_ns = 500000;; wait_ns = wait_ns < 50000000 ? 2 * wait_ns : wait_ns) {
     struct timespec wait = {0, wait_ns};
     if (__atomic_load_n(&p->turn, __ATOMIC_ACQUIRE) == XSIM_SIMULATOR) break;
     if (syscall(SYS_futex, &p->turn, FUTEX_WAIT, XSIM_PROGRAM, &wait, NULL, 0) == 0 || errno == EAGAIN) continue;
     if (errno == EINTR) return XSIM_INTERRUPTED;
     siginfo_t info = {.si_pid = 0};
-    if (has_output(c, 0)) return XSIM_OUTPUT;
+    if (has_output(c)) return XSIM_OUTPUT;
     if (waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid) return XSIM_ENDED;
   }
-  return has_output(c, 0) ? XSIM_OUTPUT : XSIM_CALLED;
+  if (!p->is_heard) return XSIM_CALLED;
+  if (p->is_heard == 1) p->is_heard = 0;
+  return has_output(c) ? XSIM_OUTPUT : XSIM_CALLED;
+}
+
+/* Let a program continue. It runs on the processor of this thread, which waits for it: to wake one on another, which
+   sleeps, takes several times as long. */
+void xsim_give(struct xsim_child *c) {
+  follow(c);
+  __atomic_store_n(&c->page->turn, XSIM_PROGRAM, __ATOMIC_RELEASE);
+  syscall(SYS_futex, &c->page->turn, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+int xsim_exchange(struct xsim_child *c) {
+  xsim_give(c);
+  return xsim_wait(c);
 }
 
 /* Read or write memory of the program; return the number of bytes, or -1. */
@@ -66,10 +138,9 @@ int xsim_has_output(int end) {
   return poll(&one, 1, 0) > 0;
 }
 
-void xsim_give(struct xsim_child *c) {
-  __atomic_store_n(&c->page->turn, XSIM_PROGRAM, __ATOMIC_RELEASE);
-  syscall(SYS_futex, &c->page->turn, FUTEX_WAKE, 1, NULL, NULL, 0);
-}
+static int is_fixed;
+
+int xsim_is_fixed(void) { return is_fixed; }
 
 /* Start a program in a directory; return 0 or an error number. Without standard input it reads from /dev/null. */
 int xsim_start(int *pid, char **words, char **variables, const char *folder, int page, int out, int err, int no_input) {
@@ -97,11 +168,10 @@ int xsim_start(int *pid, char **words, char **variables, const char *folder, int
   posix_spawnattr_setsigdefault(&how, &every);
   posix_spawnattr_setsigmask(&how, &none);
   posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
-  /* The same addresses in every run, where the kernel permits it. */
-  int before = personality(0xffffffff);
-  if (before != -1) personality((unsigned long)before | ADDR_NO_RANDOMIZE);
+  int before = personality(0xffffffff); /* the same addresses in all processes of a program, and in each run */
+  is_fixed = personality((unsigned)before | ADDR_NO_RANDOMIZE) != -1;
   int error = posix_spawn(pid, words[0], &files, &how, words, all);
-  if (before != -1) personality((unsigned long)before);
+  if (is_fixed) personality((unsigned)before);
   posix_spawn_file_actions_destroy(&files);
   posix_spawnattr_destroy(&how);
   free(all);

@@ -18,10 +18,10 @@
 #include <time.h>
 #include <unistd.h>
 
-struct xsim_page *xsim_page; /* NULL outside a run, and in processes that the program forks */
+struct xsim_page *xsim_page;
+static __thread int is_inside; /* a call of the simulator, and outside of its callbacks */
+static int64_t apart_ns;       /* processor time at the start and in calls, which is not the program's */
 static pthread_mutex_t one_call = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
-static __thread int is_inside;   /* a call of the simulator, and outside of its callbacks */
-static int64_t apart_ns;         /* processor time at the start and in calls, which is not the program's */
 enum { MOST_DEPTH = 1000 };
 static char *stacks[MOST_DEPTH]; /* where each callback in progress was made; a long jump may have left its frame */
 
@@ -50,8 +50,47 @@ static void give_turn(struct xsim_page *p) {
   if (p->is_timed) apart_ns = processor_ns() - p->cpu_ns;
 }
 
+static void call_back(struct xsim_page *p) {
+  int64_t given[XSIM_MOST_ARGUMENTS];
+  memcpy(given, p->arguments, sizeof given);
+  if (p->depth == MOST_DEPTH) abort();
+  stacks[p->depth++] = (char *)given;
+  is_inside = 0;
+  int64_t result = xsim_call_back(p->function, p->site, given);
+  is_inside = 1;
+  p->depth--;
+  p->returned = result;
+}
+
+int64_t xsim_call(uint32_t function, int count, const int64_t *arguments, void *site) {
+  static const struct xsim_data none = {NULL, -1, NULL, -1, NULL};
+  return xsim_call_with(function, count, arguments, site, &none);
+}
+
+int xsim_ahead(struct xsim_queued *call, const void *data) {
+  static int64_t requests = 1L << 40; /* handles above those that the simulator assigns */
+  struct xsim_page *p = xsim_page;
+  if (!p || !p->is_ahead || p->depth || call->sent < 0) return 0;
+  call->bytes = (uint32_t)(sizeof *call + (size_t)(call->sent + 7) / 8 * 8);
+  if (call->sent > XSIM_QUEUE_BYTES / 8) return 0;
+  pthread_mutex_lock(&one_call);
+  int fits = p->queued + call->bytes <= XSIM_QUEUE_BYTES;
+  if (fits) {
+    call->request = requests++;
+    memcpy(p->queue + p->queued, call, sizeof *call);
+    memcpy(p->queue + p->queued + sizeof *call, data, (size_t)call->sent);
+    p->queued += call->bytes;
+  }
+  pthread_mutex_unlock(&one_call);
+  return fits;
+}
+
+void xsim_flush(void) {
+  if (xsim_page && xsim_page->queued) xsim_call(XSIM_FLUSH, 0, NULL, __builtin_return_address(0));
+}
+
 /* Enter the simulator, and return the result of the call; run the callbacks that it asks for meanwhile. */
-int64_t xsim_call(uint32_t number, int count, const int64_t *arguments, void *site) {
+int64_t xsim_call_with(uint32_t function, int count, const int64_t *arguments, void *site, const struct xsim_data *data) {
   struct xsim_page *p = xsim_page;
   if (!p) {
     static const char text[] = "this program calls MPI: run it with xsim run -n N PROGRAM\n";
@@ -66,33 +105,40 @@ int64_t xsim_call(uint32_t number, int count, const int64_t *arguments, void *si
     pthread_mutex_unlock(&one_call);
   }
   p->request = XSIM_CALL;
-  p->number = number & 0xffff;
-  p->large = number >> 16;
+  p->function = function;
   p->site = (uint64_t)site;
-  memcpy(p->arguments, arguments, (size_t)count * sizeof *arguments);
+  if (count) memcpy(p->arguments, arguments, (size_t)count * sizeof *arguments);
+  p->sent = p->capacity = -1;
+  if (data->sent_bytes >= 0 && data->sent_bytes <= XSIM_PAYLOAD_BYTES) {
+    memcpy(p->payload, data->sent, (size_t)data->sent_bytes);
+    p->sent = (int32_t)data->sent_bytes;
+  }
+  if (data->capacity >= 0 && data->capacity <= XSIM_PAYLOAD_BYTES) p->capacity = (int32_t)data->capacity;
   is_inside = 1;
-  give_turn(p);
-  while (p->reply != XSIM_RETURN) {
-    int64_t result = 0;
-    if (p->reply == XSIM_CALLBACK) {
-      int64_t given[XSIM_MOST_ARGUMENTS];
-      memcpy(given, p->arguments, sizeof given);
-      uint32_t kind = p->number;
-      uint64_t function = p->function;
-      if (p->depth == MOST_DEPTH) abort();
-      stacks[p->depth++] = (char *)&p;
-      is_inside = 0;
-      result = xsim_call_back(kind, function, given);
-      is_inside = 1;
-      p->depth--;
-    } else if (p->reply == XSIM_OBTAIN) {
-      result = (int64_t)calloc(1, (size_t)p->arguments[0]);
-    } else if (p->reply == XSIM_RELEASE) {
-      free((void *)p->arguments[0]);
-    }
-    p->request = XSIM_RETURNED;
-    p->result = result;
+  for (;;) {
+    p->reply = p->patches = p->is_told = 0;
+    p->result = 0;
+    p->received = -1;
     give_turn(p);
+    if (p->reply == XSIM_RETURN) break;
+    if (p->reply == XSIM_CALLBACK)
+      call_back(p);
+    else if (p->reply == XSIM_OBTAIN)
+      p->returned = (int64_t)calloc(1, (size_t)p->arguments[0]);
+    else
+      free((void *)p->arguments[0]);
+    p->request = XSIM_RETURNED;
+  }
+  if (p->received >= 0 && data->received) {
+    memcpy(data->received, p->payload, (size_t)p->received);
+    if (data->status) {
+      int *fields = data->status;
+      int64_t size = p->received;
+      fields[0] = p->source;
+      fields[1] = p->tag;
+      fields[3] = 0;
+      memcpy(&fields[4], &size, sizeof size);
+    }
   }
   int64_t result = p->result;
   is_inside = 0;
@@ -101,7 +147,12 @@ int64_t xsim_call(uint32_t number, int count, const int64_t *arguments, void *si
   return result;
 }
 
-__attribute__((constructor(101))) static void begin(void) {
+/* This library is initialised before all others (-z initfirst), so that C++ finds the streams of output.c; the C library
+   has no environment yet. */
+__attribute__((constructor(101))) static void begin(int argc, char **argv, char **variables) {
+  (void)argc;
+  (void)argv;
+  environ = variables;
   const char *shared = getenv("XSIM_PAGE");
   if (!shared) return;
   char *rest;
@@ -117,7 +168,6 @@ __attribute__((constructor(101))) static void begin(void) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(126); /* the simulator has ended before that */
   apart_ns = processor_ns();
-  setvbuf(stdout, NULL, _IOLBF, 0);
   xsim_page = found;
   pthread_atfork(NULL, NULL, forget_page);
 }

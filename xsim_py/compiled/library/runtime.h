@@ -2,10 +2,23 @@
 #define XSIM_RUNTIME_H
 #include "page.h"
 
-extern struct xsim_page *xsim_page;
-int xsim_tool(int error); /* the result of a function of the tools interface, see local.c */
+/* Data that go through the page with a call, in place of copies between processes. */
+struct xsim_data {
+  const void *sent;
+  int64_t sent_bytes; /* -1: the simulator reads them itself */
+  void *received;
+  int64_t capacity;
+  void *status; /* an MPI_Status, or NULL */
+};
+
+extern struct xsim_page *xsim_page; /* NULL outside a run, and in processes that the program forks */
+int xsim_is_inside(void);           /* whether the calling thread waits for the simulator, in a signal handler */
+int xsim_tool(int error);           /* the result of a function of the tools interface, see local.c */
 int xsim_no_tools(int *number);
-int64_t xsim_call(uint32_t number, int count, const int64_t *arguments, void *site);
-int xsim_is_inside(void); /* whether the calling thread waits for the simulator, in a signal handler */
+int64_t xsim_call(uint32_t function, int count, const int64_t *arguments, void *site);
+int64_t xsim_call_with(uint32_t function, int count, const int64_t *arguments, void *site, const struct xsim_data *data);
+/* Queue a call that needs no answer, and return 1; return 0 if it has to be made at once. */
+int xsim_ahead(struct xsim_queued *call, const void *data);
+void xsim_flush(void); /* have what is queued carried out now */
 int64_t xsim_call_back(uint32_t kind, uint64_t function, int64_t *arguments);
 #endif

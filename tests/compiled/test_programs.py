@@ -1,0 +1,70 @@
+"""Compiled programs: what they print and when, how they end, and what a report says of them."""
+
+import io
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xsim_py import simulate
+from xsim_py.compiled.build import INCLUDE, library
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("built")
+    for source, compiler in (("ends.c", "cc"), ("streams.cpp", "c++")):
+        words = [compiler, "-g", f"-I{INCLUDE}", source, "-o", str(folder / Path(source).stem)]
+        subprocess.run([*words, f"-L{library()}", "-lmpi_abi"], check=True, cwd=PROGRAMS)
+    return folder
+
+
+def run(program: Path, *args: str, **options: Any) -> tuple[Any, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    before = len(os.listdir("/proc/self/fd"))
+    result = simulate(program, ranks=3, args=args, stdout=out, stderr=err, **options)
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert Path(f"/proc/self/task/{os.getpid()}/children").read_text() == ""
+    return result, out.getvalue(), err.getvalue()
+
+
+@pytest.mark.parametrize("options", [{}, {"trace": True}, {"check": True}, {"shards": 2}], ids=str)
+def test_output_appears_in_order_of_the_calls_between_it(built: Path, options: dict[str, Any]):
+    result, out, err = run(built / "ends", **options)
+    lines = ["before", "after, half a line", "raw", "3", "from a shell", "1 got 1", "2 got 2"]
+    assert (result.ended, out.splitlines(), err) == ("finished", lines, "error\n"), result.report
+    assert result.exit_status == 5
+
+
+def test_streams_of_cpp_are_in_order_too(built: Path):
+    result, out, _ = run(built / "streams")
+    assert (result.ended, out) == ("finished", "first\n0: 40\n1: 41\n2: 42\n"), result.report
+
+
+ENDS = {
+    "crash": ("aborted", "rank 1 ended the job at 40.128 us: killed by SIGSEGV"),
+    "abort": ("aborted", "rank 1 ended the job at 40.128 us: killed by SIGABRT"),
+    "exit": ("aborted", "rank 1 ended the job at 40.128 us: ended without MPI_Finalize"),
+    "MPI_Abort": ("aborted", '    ends.c:13 in end: if (!strcmp(how, "MPI_Abort")) MPI_Abort(MPI_COMM_WORLD, 7);'),
+    "hang": ("stalled", '  rank 1, ends.c:14 in end: if (!strcmp(how, "hang")) MPI_Recv('),
+}
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_every_end_is_reported_with_its_place(built: Path, how: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(PROGRAMS)
+    result, _, _ = run(built / "ends", how)
+    ended, said = ENDS[how]
+    assert result.ended == ended
+    assert said in result.report
+
+
+def test_a_rank_fails_before_a_call_of_its_program(built: Path):
+    result, _, _ = run(built / "ends", fail=["rank=1 before its 1st Barrier"])
+    (failure,) = result.failures
+    assert (failure["rank"], failure["cause"]) == (1, "injected: rank=1 before its 1st Barrier")
+    assert "ends.c:46 in main: MPI_Barrier(MPI_COMM_WORLD);" in result.report
