@@ -71,16 +71,19 @@ $(SUITE): tests/conformance/suite.py | $(VENV)/installed-test
 	@$(BIN)/python -m tests.conformance --download
 	@touch $@
 
-# numba compiles the model of FTCO beside the checks, once for all tests; it keeps what it has made. To rewrite the
-# assertions takes each worker three times as long as to import the tests, so only those of failed tests are rewritten:
-# they run again and show the values that were compared.
+# numba compiles the model of FTCO once for all tests, and caches the result. mypy, the slowest check, runs in parallel
+# with this and with the tests; its output comes last. To rewrite the assertions takes each worker three times as
+# long as to import the tests, so only those of failed tests are rewritten: they run again and show the values that were
+# compared.
 test: $(VENV)/installed-test $(SUITE)
 	@$(BIN)/python -m tests.versions --check
 	@$(BIN)/python -m compileall -q xsim_py apps tests  # some 300 processes are started, and PYTHONDONTWRITEBYTECODE may be set
-	@$(BIN)/xsim ftco --nodes 1024 --inactive 1 --runs 50 --jobs 1 --quiet >/dev/null & \
-	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports --no-logo && wait $$!
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --assert=plain || { \
-	    status=$$?; [ $$status != 1 ] || $(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none; exit $$status; }
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports --no-logo
+	@said=$$(mktemp); trap 'rm "$$said"' EXIT; $(BIN)/mypy >"$$said" 2>&1 & mypy=$$!; status=0; \
+	$(BIN)/xsim ftco --nodes 1024 --inactive 1 --runs 50 --jobs 1 --quiet >/dev/null; \
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --assert=plain || { \
+	    status=$$?; [ $$status != 1 ] || $(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none || true; }; \
+	wait $$mypy || status=1; echo mypy:; cat "$$said"; exit $$status
 
 versions: $(VENV)/installed-test $(SUITE)
 	@PYTHONS='$(PYTHONS)' $(BIN)/python -m tests.versions --jobs $(JOBS) $(ONLY)

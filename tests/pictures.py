@@ -2,8 +2,8 @@
 
 A picture is made by a command in an empty folder with `apps/` and with the files of the page's blocks, or, where the
 runs of a study take hours, from the rows that are kept in models/studies. What it shows (data, not pixels) has a
-digest, which the PNG file carries (`xsim_py.report.shown`). Those that take more than a few seconds are made in `make
-campaign` and `make pictures` only.
+digest, which the PNG file carries (`xsim_py.report.shown`). `make test` makes every second of those that take no more
+than a few seconds, `make campaign` and `make pictures` make all.
 
 python -m tests.pictures [NAME ...]            says which pictures show something else today
 python -m tests.pictures --write [NAME ...]    makes these again

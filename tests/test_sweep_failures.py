@@ -12,7 +12,7 @@ from tests.sweep_failures import SWEEPS, Death, Outcome, Sweep, bad
 
 
 def sampled(sweep: Sweep) -> list[str]:
-    return bad(sweep.explore(budget=2))
+    return bad(sweep.explore(budget=1))
 
 
 def every_pair(sweep: Sweep) -> list[str]:
