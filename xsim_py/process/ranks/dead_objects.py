@@ -24,7 +24,7 @@ import dis
 import gc
 import sys
 import weakref
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from types import CodeType, FrameType
@@ -106,7 +106,8 @@ def _unwind(dead: list[greenlet], idle: Collection[greenlet]) -> None:
     hub = getcurrent()
     ours = {id(each) for each in dead if each.parent is hub}
     others = {id(each) for each in (hub, *idle)} | ours
-    for each in gc.get_objects():
+    # In one expression: it sees every object of the process.
+    for each in [each for each in gc.get_objects() if issubclass(type(each), greenlet)]:
         if id(each) not in others and _is_suspended(each):
             keep_forever(each)
     watched = [each for each in dead if id(each) not in ours or any(_is_watched(f.f_code) for f in _frames(each))]
@@ -184,10 +185,12 @@ def _no_finalizers() -> Iterator[None]:
     It refers to the types weakly: those of a dead rank are freed too, and with them the namespaces of its modules.
     """
     word: Any = _finalizer_word()
+    offset, at = word * _WORD, ctypes.c_void_p.from_address
     saved = [
         (weakref.ref(each), finalizer)
         for each in _all_types()
-        if (finalizer := _words(each)[word]) and not str(each.__dict__.get("__module__")).startswith("xsim_py.")
+        if (finalizer := at(id(each) + offset).value)
+        and not str(each.__dict__.get("__module__")).startswith("xsim_py.")
     ]
     _put_finalizers(word, [(each, None) for each, _ in saved])
     try:
@@ -206,11 +209,12 @@ def _put_finalizers(word: int, finalizers: list[tuple[weakref.ref[type], Any]]) 
 def _all_types() -> set[type]:
     found: set[type] = {object}
     pending: list[type] = [object]
+    subclasses: Callable[[type], list[type]] = type.__subclasses__
     while pending:
-        subclasses: list[type] = type.__subclasses__(pending.pop())
-        new = [each for each in subclasses if each not in found]
-        found.update(new)
-        pending += new
+        if below := subclasses(pending.pop()):  # most have none
+            new = [each for each in below if each not in found]
+            found.update(new)
+            pending += new
     return found
 
 
@@ -247,8 +251,8 @@ def _finalizer_word() -> int | None:
 def _no_callbacks() -> Iterator[None]:
     """Return a context in which no weak reference calls a function of the program."""
     saved = []
-    for each in gc.get_objects():
-        if issubclass(type(each), weakref.ref) and _calls_program(each):
+    for each in [each for each in gc.get_objects() if issubclass(type(each), weakref.ref)]:
+        if _calls_program(each):
             callback = (ctypes.c_void_p * 1).from_address(id(each) + _CALLBACK * ctypes.sizeof(ctypes.c_void_p))
             saved.append((each, callback, callback[0]))
             callback[0] = None
