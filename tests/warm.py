@@ -11,7 +11,6 @@ import atexit
 import functools
 import gc
 import importlib
-import json
 import os
 import pkgutil
 import selectors
@@ -27,17 +26,21 @@ from typing import Any, NoReturn
 
 ROOT = Path(__file__).parent.parent
 
-# Isolated and without site: it has to be quicker than what it stands for. A process of a real MPI is a process.
+# Isolated, without site and with built-in modules alone: it has to be quicker than what it stands for, and to import
+# `json` and `socket` takes as long as to start Python. A process of a real MPI is a process.
 _CLIENT = """#!{python} -IS
-import json, os, socket, sys
-if "PMI_RANK" in os.environ:
-    os.execv({python!r}, [{python!r}, "-m", {module!r}, *sys.argv[1:]])
-with socket.socket(socket.AF_UNIX) as server:
-    server.connect({place!r})
-    asked = json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
-    socket.send_fds(server, [len(asked).to_bytes(4, "little")], [0, 1, 2])
-    server.sendall(asked)
-    status = server.recv(1)
+import _socket, posix, sys
+if b"PMI_RANK" in posix.environ:
+    posix.execv({python!r}, [{python!r}, "-m", {module!r}, *sys.argv[1:]])
+server = _socket.socket(_socket.AF_UNIX)
+server.connect({place!r})
+variables = [name + b"=" + value for name, value in posix.environ.items()]
+arguments = [each.encode("utf-8", "surrogateescape") for each in sys.argv[1:]]
+asked = b"\\0".join([posix.getcwdb(), b"%d" % len(arguments), *arguments, *variables])
+streams = b"".join(each.to_bytes(4, sys.byteorder) for each in range(3))
+server.sendmsg([len(asked).to_bytes(4, "little")], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
+server.sendall(asked)
+status = server.recv(1)
 sys.exit(status[0] if status else 1)
 """
 
@@ -125,13 +128,14 @@ def _become(asking: socket.socket) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     length, streams, _, _ = socket.recv_fds(asking, 4, 3)
     with asking.makefile("rb") as text:
-        arguments, folder, environment = json.loads(text.read(int.from_bytes(length, "little")))
+        folder, count, *words = map(os.fsdecode, text.read(int.from_bytes(length, "little")).split(b"\0"))
+    arguments, variables = words[: int(count)], words[int(count) :]
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
     os.chdir(folder)
     os.environ.clear()
-    os.environ.update(environment)
+    os.environ.update(each.split("=", 1) for each in variables)
     os.sched_getaffinity = lambda _pid: {0}  # tests run side by side: workers of this would only be in the way
     sys.argv[1:] = arguments
     sys.argv[0], sys.path[0] = "xsim", folder
