@@ -1,4 +1,4 @@
-"""SourcePlaces in compiled programs: the file, line and function of a return address.
+"""Places in compiled programs: the file, line and function of a return address.
 
 A place is a Python function whose code has the name, file and line of the C source. Calls are made through it, so its
 frame is found by everything that looks for the program's place: reports, traces, checks, failures at a call.
@@ -11,12 +11,12 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
-from functools import cache
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 from xsim_py.process.python.waiting_loops import COMPILED
 from xsim_py.process.ranks import current
+from xsim_py.process.ranks.patches import Patches
 
 _MAPPED = re.compile(rb"([0-9a-f]+)-([0-9a-f]+) (\S+) ([0-9a-f]+) \S+ \S+ +(/.*)")
 
@@ -43,6 +43,7 @@ class SourcePlaces:
 
     def __init__(self) -> None:
         self._mappings: list[_Mapping] = []
+        self._files: dict[str, _Lines] = {}
         self._found: dict[int, Callable[..., Any]] = {}
 
     def at(self, address: int, pid: int) -> Callable[..., Any]:
@@ -51,7 +52,10 @@ class SourcePlaces:
         if found is None:
             with current.outside():
                 file, offset = self._offset(address, pid)
-                found = self._found[address] = _place(file, offset)
+                if file not in self._files:
+                    self._files[file] = _Lines(file)
+                # The return address is that of the next instruction, possibly of the next line.
+                found = self._found[address] = self._files[file].place(offset - 1)
         return found
 
     def _offset(self, address: int, pid: int) -> tuple[str, int]:
@@ -70,32 +74,51 @@ class SourcePlaces:
         return "", address
 
 
-@cache
-def _place(file: str, offset: int) -> Callable[..., Any]:
-    # The return address is that of the next instruction, possibly of the next line.
-    name, source, line = _looked_up(file, offset - 1)
-    code = _CODE.replace(co_name=name, co_qualname=name, co_filename=source, co_firstlineno=line - 1)
-    return FunctionType(code, {COMPILED: True}, name)
+class _Lines:
+    """The lines of a file with code; `addr2line` of the binutils reads its debug information, once for a run."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._places: dict[int, Callable[..., Any]] = {}
+        self._segments = _segments(file)
+        tool = shutil.which("addr2line")
+        words = [str(tool), "-f", "-C", "-e", file]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        self._reader = subprocess.Popen(words, text=True, **pipes) if tool and self._segments else None  # type: ignore[call-overload]
+        Patches.latest.at_end(self._close)
+
+    def _close(self) -> None:
+        if self._reader is not None:
+            self._reader.communicate()
+            self._reader = None
+
+    def place(self, offset: int) -> Callable[..., Any]:
+        """Return the place at an offset in the file."""
+        found = self._places.get(offset)
+        if found is None:
+            name, source, line = self._looked_up(_address(self._segments, offset))
+            code = _CODE.replace(co_name=name, co_qualname=name, co_filename=source, co_firstlineno=line - 1)
+            found = self._places[offset] = FunctionType(code, {COMPILED: True}, name)
+        return found
+
+    def _looked_up(self, address: int) -> tuple[str, str, int]:
+        """Return function, file and line; the function with the address, and this file, without debug information."""
+        name, where = "??", ""
+        if self._reader is not None:
+            self._reader.stdin.write(f"{address:#x}\n")
+            self._reader.stdin.flush()
+            name, where = self._reader.stdout.readline().strip(), self._reader.stdout.readline()
+        source, _, line = where.split(" ")[0].strip().rpartition(":")
+        if name != "??" and source not in ("", "??") and line.isdigit():
+            return name, source, int(line)
+        at = f"{address:#x}"
+        return at if name == "??" else f"{name}, {at}", self._file, 1
 
 
-def _looked_up(file: str, offset: int) -> tuple[str, str, int]:
-    """Return the function, file and line of an offset in a file."""
-    address = _address(file, offset)
-    tool = shutil.which("addr2line")
-    if tool is not None and file:
-        done = subprocess.run([tool, "-f", "-C", "-e", file, hex(address)], capture_output=True, text=True, check=False)
-        name, _, where = done.stdout.strip().partition("\n")
-        source, _, line = where.split(" ")[0].rpartition(":")
-        if name and name != "??":
-            if source and source != "??" and line.isdigit():
-                return name, source, int(line)
-            return name, file, 1
-    return f"{address:#x}", file or "<unknown>", 1
-
-
-@cache
 def _segments(file: str) -> list[tuple[int, int, int]]:
     """Return the loaded segments of an ELF file: offset, address, and size."""
+    if not file:
+        return []
     with open(file, "rb") as data:
         head = data.read(64)
         if head[:5] != b"\x7fELF\x02":
@@ -113,10 +136,6 @@ def _segments(file: str) -> list[tuple[int, int, int]]:
     return found
 
 
-def _address(file: str, offset: int) -> int:
-    if not file:
-        return offset
-    for begin, address, size in _segments(file):
-        if begin <= offset < begin + size:
-            return offset - begin + address
-    return offset
+def _address(segments: list[tuple[int, int, int]], offset: int) -> int:
+    """Return the address that an offset in a file has in its debug information."""
+    return next((offset - begin + at for begin, at, size in segments if begin <= offset < begin + size), offset)

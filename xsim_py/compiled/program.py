@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from xsim_py import mpi4py
 from xsim_py.errors import ConfigError
@@ -13,6 +14,7 @@ from xsim_py.mpi4py.options import note_import
 from xsim_py.process.programs import program as programs
 from xsim_py.process.programs.program import Program
 from xsim_py.process.ranks.meter import metered
+from xsim_py.process.ranks.patches import Patches
 from xsim_py.process.ranks.rank import Rank
 
 from .build import library
@@ -37,12 +39,15 @@ class Executable(Program):
         self.folder = path.resolve().parent
         load()
         library()
-        self._calls = ProgramCalls(call)
+        self._new_calls = partial(ProgramCalls, call)
+        self._calls, self._run = self._new_calls(), cast("Patches | None", None)  # those of a run
 
     def run(self, rank: Rank) -> None:
         """Run the program in a process of the rank, which is the running one."""
         from .child import Child
 
+        if self._run is not Patches.latest:
+            self._calls, self._run = self._new_calls(), Patches.latest
         mpi4py.rc.errors = "default"
         note_import()
         assert self.file is not None
