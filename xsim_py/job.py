@@ -449,7 +449,8 @@ class Job:
             came_too = set().union(*(part.occurred for attempt in self.attempts for part in attempt.parts))
             called = {site: said for part in self.attempts[-1].parts for site, said in part.called.items()}
             never = [what for key, what in self.written.items() if key not in died and key[1] not in came]
-            found = [] if self.host is None else self.host.warnings
+            found = [] if self.files is None else [*{each.about_storage for each in self.program.programs} - {""}]
+            found += () if self.host is None else self.host.warnings
             if self.failures is not None:
                 never += self.failures.never_came(came_too, self.begin_ps)
                 if over := self.failures.past_at(self.begin_ps):

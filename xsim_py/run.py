@@ -66,14 +66,15 @@ def simulate(
     progress: Callable[[int, int, int, int], None] | None = None,
     started: Callable[[dict[str, Any]], None] | None = None,
 ) -> Result:
-    """Run an mpi4py program on `ranks` virtual ranks of a simulated machine.
+    """Run an MPI program on `ranks` virtual ranks of a simulated machine.
 
     The options of ``xsim run`` are parameters with the same names: ``--wall-limit 5min`` is ``wall_limit="5min"``.
 
     Parameters
     ----------
     program : path, str, callable, or list of `App`
-        A script; a module's name or Python text, according to `kind`; or a function, which each rank calls with `args`.
+        A script, or an executable that uses MPI; a module's name or Python text, according to `kind`; or a function,
+        which each rank calls with `args`.
         Or several of these, each with its number of ranks: ``[App("a.py", 2), App("b.py", 3)]``.
     ranks : int
         The size of ``COMM_WORLD``.

@@ -129,7 +129,7 @@ def test_a_command_that_is_not_python_runs_as_often_as_it_has_ranks(capfd: pytes
     assert main(["mpiexec", "-n", "2", "./snake", "-c", PRINTS]) == 0
     out, err = capfd.readouterr()
     assert out.splitlines() == [f"{rank} 2 {os.getcwd()}" for rank in range(2)]
-    assert err == "xsim: ./snake is not Python: running it 2 times without simulation, in sequence\n"
+    assert err == "xsim: ./snake does not use MPI: running it 2 times without simulation, in sequence\n"
 
 
 @pytest.mark.parametrize(

@@ -48,5 +48,5 @@ def test_computation_is_charged_by_the_clock_of_the_process(built: Path, tmp_pat
     assert 3 <= declared_s < 3.01
     file = tmp_path / "times.yaml"
     recorded = times_s(f"record={file}")
-    assert "compute.c:22" in file.read_text()
+    assert "compute.c:21" in file.read_text()
     assert times_s(file)[1:] == recorded[1:]

@@ -43,7 +43,7 @@ def _add(commands: Any, command: str) -> None:
     from xsim_py.compiled.build import COMPILERS
 
     language, variable, usual = COMPILERS[command]
-    commands.add_parser(
+    parser = commands.add_parser(
         command,
         usage=f"xsim {command} [--show] [ARGUMENT ...]",
         help=f"compile a {language} program for simulation",
@@ -51,6 +51,7 @@ def _add(commands: Any, command: str) -> None:
         epilog=_NOTES.format(variable=variable, usual=" or ".join(usual[:2])),
         formatter_class=RawDescriptionHelpFormatter,
     )
+    parser.add_argument("arguments", metavar="FILE", nargs="...", help="sources, and other arguments of the compiler")
 
 
 def read_compiling(parser: Parser, words: Sequence[str]) -> Namespace:

@@ -37,7 +37,7 @@ _PARSERS: Final = {"c++": ("cc", "cxx"), "fc": ("cc", "fc")}
 """The module of a command, and its name in the name of a function, unless they are the command's."""
 
 _OVERVIEW: Final = """\
-Run an unmodified mpi4py program on a simulated machine.
+Run an unmodified MPI program on a simulated machine.
 
 usage: xsim COMMAND ...
 
@@ -55,7 +55,7 @@ class Overview(Parser):
     """The parser of ``xsim`` itself, whose help is one line per command."""
 
     def __init__(self) -> None:
-        super().__init__(prog="xsim", description="Run an unmodified mpi4py program on a simulated machine.")
+        super().__init__(prog="xsim", description="Run an unmodified MPI program on a simulated machine.")
         self.add_argument("--version", action="version", version=f"xsim_py {__version__}")
         self.commands = self.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
 

@@ -1,7 +1,7 @@
 """``xsim mpiexec``: a simulating replacement for ``mpiexec``, for tools that start one.
 
-A Python command runs on virtual ranks. Any other command is run without simulation, once per rank in sequence: tools
-call ``mpiexec -n 1 hostname``.
+A Python command, or an executable that uses MPI, runs on virtual ranks. Any other command is run without simulation,
+once per rank in sequence: tools call ``mpiexec -n 1 hostname``.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ Options of xsim run, each with two dashes (--machine, --fail, --seed ...), come 
 xsim-mpiexec.yaml in the current directory or its nearest parent. Other options of Open MPI's, MPICH's and Intel's
 mpiexec (hosts, binding, --mca ...) are ignored.
 
-exit status: as for xsim run; for a command that is not Python, the first status that is not zero.
+exit status: as for xsim run; for a command that is not simulated, the first status that is not zero.
 """
 
 
@@ -68,7 +68,7 @@ def add_mpiexec_parser(commands: Any) -> None:
         "mpiexec",
         usage="xsim mpiexec [option ...] COMMAND [ARGUMENT ...] [: [option ...] COMMAND ...]",
         help="start commands on virtual ranks as mpiexec does",
-        description="Run `python prog.py`, `python -m pytest` or a Python script on virtual ranks, as mpiexec would.",
+        description="Run `python prog.py`, a script or a compiled program on virtual ranks, as mpiexec would.",
         epilog=_NOTES,
         formatter_class=RawDescriptionHelpFormatter,
     )
@@ -151,7 +151,7 @@ def mpiexec(args: Namespace) -> int:
     forget_launcher()
     os.environ.update(line.env)
     jobs = [_Job.of(app) for app in line.apps]
-    if all(job.is_python for job in jobs):
+    if all(job.is_simulated for job in jobs):
         from xsim_py.process.programs.apps import App
 
         stdin = _stdin(jobs)
@@ -159,7 +159,7 @@ def mpiexec(args: Namespace) -> int:
         args.program = ProgramSpec(None, apps, [])
         return run(args)
     for job in jobs:
-        if job.is_python:
+        if job.is_simulated:
             raise ConfigError(
                 f"mpiexec: {job.app.command[0]} can be simulated, but the other programs of this job cannot"
             )
@@ -175,11 +175,12 @@ class _Job(NamedTuple):
     """The directory in which it starts."""
     file: str
     """The path of the script; empty for the interpreter itself."""
-    is_python: bool
-    """True if this is a Python program, which can be simulated."""
+    is_simulated: bool
+    """True if this is a Python program, or a compiled one that uses MPI."""
 
     @classmethod
     def of(cls, app: AppLine) -> _Job:
+        from xsim_py.compiled.elf import uses_mpi
         from xsim_py.process.programs.command_line import is_interpreter, is_python
 
         start = os.path.normpath(os.path.join(os.getcwd(), app.folder or ""))
@@ -190,12 +191,14 @@ class _Job(NamedTuple):
         if is_interpreter(command):
             return cls(app, start, "", True)
         file = _found(command, start)
-        return cls(app, start, file, is_python(file))
+        return cls(app, start, file, is_python(file) or uses_mpi(file))
 
     def load(self, stdin: bytes | None) -> Program:
-        """Find and compile the program of a Python command."""
+        """Find the program of a simulated command, and compile it if it is Python."""
+        from xsim_py.compiled.program import register
         from xsim_py.process.programs.command_line import program_of
 
+        register()
         command, *args = self.app.command
         return program_of(self.file or command, args, start=self.start, stdin=stdin)
 
@@ -259,7 +262,7 @@ def _run_really(jobs: list[_Job], args: Namespace) -> int:
     from xsim_py.mpi.dynamic.variables import launched
 
     if args.ranks > 1 and not args.silent:
-        what = f"{jobs[0].app.command[0]} is not Python: running it {args.ranks} times without simulation"
+        what = f"{jobs[0].app.command[0]} does not use MPI: running it {args.ranks} times without simulation"
         print(f"xsim: {what}, in sequence", file=sys.stderr, flush=True)
     until_s = None if args.wall_limit is None else time.monotonic() + args.wall_limit
     status = number = 0

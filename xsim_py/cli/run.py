@@ -63,7 +63,7 @@ def add_run_parser(commands: Any) -> list[Action]:
         "run",
         usage=f"xsim run -n N [option ...] {PROGRAM_USAGE}",
         help="run a program on a simulated machine",
-        description="Run an mpi4py program on N virtual ranks of a machine, under virtual time.",
+        description="Run an mpi4py program or an MPI executable on N virtual ranks of a machine, under virtual time.",
         epilog=_NOTES,
         formatter_class=RawDescriptionHelpFormatter,
     )

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from xsim_py import mpi4py
-from xsim_py.errors import ConfigError
 from xsim_py.mpi4py.options import note_import
 from xsim_py.process.programs import program as programs
 from xsim_py.process.programs.program import Program
@@ -18,14 +17,18 @@ from xsim_py.process.ranks.patches import Patches
 from xsim_py.process.ranks.rank import Rank
 
 from .build import library
+from .elf import is_executable, refuse_unusable
 
 __all__ = ["Executable", "register"]
-
-_MAGIC = b"\x7fELF"
 
 
 class Executable(Program):
     """An executable of Linux, which a process of each rank executes."""
+
+    about_storage = (
+        "compiled programs read and write the host's files, in no virtual time; only files of MPI_File_open are on the"
+        " simulated storage"
+    )
 
     def _load_executable(self, target: object) -> None:
         from .by_hand import load
@@ -33,8 +36,7 @@ class Executable(Program):
         from .child import ProgramCalls
 
         path = Path(self.start, str(target))
-        if not os.access(path, os.X_OK):
-            raise ConfigError(f"{target}: cannot be executed: permission denied")
+        refuse_unusable(os.fspath(path), str(target))
         self.file = os.path.abspath(path)
         self.folder = path.resolve().parent
         load()
@@ -50,21 +52,14 @@ class Executable(Program):
             self._calls, self._run = self._new_calls(), Patches.latest
         mpi4py.rc.errors = "default"
         note_import()
-        assert self.file is not None
-        words = [self.file, *map(str, self.args)]
+        words = [self.name, *map(str, self.args)]
         start = metered(Child, charge=False)
         start(rank, words, dict(os.environ), os.getcwd(), self._calls).run()
 
 
 def _foreign(target: Any, *, args: Sequence[Any], start: str | None = None) -> Program | None:
     """Return the program of a file that is an executable of Linux, by its first bytes; None for others."""
-    if not isinstance(target, str | os.PathLike):
-        return None
-    try:
-        with open(Path(start or "", target), "rb") as data:
-            if data.read(len(_MAGIC)) != _MAGIC:
-                return None
-    except (OSError, ValueError):
+    if not isinstance(target, str | os.PathLike) or not is_executable(Path(start or "", target)):
         return None
     return Executable(target, kind="executable", args=args, start=start)
 

@@ -54,6 +54,7 @@ class Program:
     """
 
     firsts: Sequence[int] = (0,)  # see `Apps`
+    about_storage = ""  # a warning if the run has simulated storage
 
     def __init__(self, target: Any, *, kind: str, args: Sequence[Any], start: str | None = None) -> None:
         self.kind = kind

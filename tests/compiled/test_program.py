@@ -1,0 +1,169 @@
+"""Executables as programs: on the command line, beside Python programs, refused, and gone after their end."""
+
+import io
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.compiled.test_system import built as built
+from xsim_py import App, simulate
+from xsim_py.cli import main
+from xsim_py.cli.cc import command_line
+from xsim_py.report import Result
+
+
+def simulated(program: object, *args: str, **settings: object) -> tuple[Result, list[str]]:
+    output = io.StringIO()
+    result = simulate(program, **{"ranks": 2, "args": args, "stdout": output, "stderr": output, **settings})  # type: ignore[arg-type]
+    return result, output.getvalue().splitlines()
+
+
+def test_executables_run_beside_python(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "twin.py").write_text("from mpi4py import MPI\nMPI.COMM_WORLD.barrier()\nprint('Python')\n")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "input").write_text("first\nsecond\n")
+    line = [sys.executable, "-m", "xsim_py", "mpiexec", "-n", "2", "-wdir", "sub", "-env", "GIVEN", "a", built / "ends"]
+    with open("input") as words:
+        done = subprocess.run(
+            [*line, "read", ":", "twin.py", ":", built / "ends"],
+            stdin=words,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    assert done.stdout.splitlines() == [
+        "0 of 4 in sub, a, first",
+        "1 of 4 in sub, a, nothing",
+        f"3 of 4 in {tmp_path.name}, (null), nothing",
+        "Python",
+    ]
+
+
+def test_isolation_and_shards_change_nothing(built: Path):
+    plain = simulated(built / "ends")
+    for settings in ({"isolation": "process"}, {"isolation": "process:2"}, {"shards": 2}):
+        other = simulated(built / "ends", **settings)
+        assert (other[0].digest, other[1]) == (plain[0].digest, plain[1])
+
+
+def test_python_spawns_executables(built: Path, tmp_path: Path):
+    program = tmp_path / "parent.py"
+    program.write_text(
+        f"from mpi4py import MPI\nprint(MPI.COMM_SELF.Spawn({str(built / 'ends')!r}, maxprocs=2).remote_size)\n"
+    )
+    _, lines = simulated(program, ranks=1)
+    assert sorted(line.partition(" in")[0] for line in lines) == ["0 of 2", "1 of 2", "2"]
+
+
+def test_files_of_executables_are_not_on_the_simulated_storage(built: Path):
+    result, _ = simulated(built / "ends", set={"storage.latency": "1ms", "storage.bandwidth": "1GB/s"})
+    assert any("host's files" in warning for warning in result.warnings)
+    mixed, _ = simulated([App(built / "ends", 1), App(lambda: None, 1)], set={"storage.latency": "1ms"}, ranks=2)
+    assert any("host's files" in warning for warning in mixed.warnings)
+
+
+# ------------------------------------------------------------------------------------------------------------- refusals
+
+
+def test_what_cannot_run_is_refused_with_a_remedy(
+    built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    for name in ("unmarked", "foreign"):
+        shutil.copy(built / "ends", name)
+    os.chmod("unmarked", 0o644)
+    head = bytearray((built / "ends").read_bytes())
+    head[18] ^= 0x55  # e_machine
+    Path("foreign").write_bytes(head)
+    Path("plain.c").write_text("int main(void) { return 0; }")
+    Path("empty.c").write_text("")
+    for words in (
+        ["-c", "plain.c"],
+        ["-static", "plain.c", "-o", "static"],
+        ["-shared", "-Wl,-soname,libmpi.so.12", "empty.c", "-o", "libmpi.so.12"],
+        ["-Wl,--no-as-needed", "plain.c", "-L.", "-l:libmpi.so.12", "-o", "old"],
+    ):
+        subprocess.run(["cc", *words], check=True)
+    for name, reason in {
+        "unmarked": "permission denied (chmod +x)",
+        "foreign": "another kind of processor",
+        "plain.o": "not an executable but another ELF file",
+        "static": "statically linked: link it dynamically",
+        "old": "uses libmpi.so.12, the own interface of one MPI library: compile it for the standard ABI",
+    }.items():
+        assert main(["run", "-n", "1", name]) == 2
+        assert f"xsim: {name}: " in (said := capsys.readouterr().err)
+        assert reason in said
+
+
+@pytest.mark.parametrize("language", ["cc", "c++", "fc"])
+def test_compilers(language: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    variable = {"cc": "CC", "c++": "CXX", "fc": "FC"}[language]
+    monkeypatch.setenv(variable, f"{sys.executable} -O")  # any command
+    assert main([language, "-c", "a.c", "--show"]) == 0
+    words = capsys.readouterr().out.split()
+    assert words[:2] == [sys.executable, "-O"]
+    assert words[2].startswith("-I")
+    assert words[3:] == ["-c", "a.c"]
+    monkeypatch.setenv(variable, "no-such-compiler")
+    assert main([language, "a.c"]) == 2
+    assert f"no-such-compiler (from the variable {variable})" in capsys.readouterr().err
+    if language == "cc":
+        monkeypatch.setenv(variable, "xsim cc")  # as make CC="xsim cc" does
+        assert command_line("cc", ["a.c"])[0] in ("cc", "gcc", "clang")
+
+
+# -------------------------------------------------------------------------------------------------------- after the end
+
+
+def _held() -> tuple[set[str], int]:
+    """Return the descriptors of this process with their files, and the number of shared pages."""
+    places = [Path("/proc/self/fd", name) for name in os.listdir("/proc/self/fd")]
+    open_files = {f"{place.name} {place.readlink()}" for place in places if place.is_symlink()}
+    with open("/proc/self/maps") as lines:
+        return open_files, sum("memfd:xsim" in line for line in lines)
+
+
+def _processes(of: Path) -> list[str]:
+    """Return the processes that execute a file."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.readlink(f"/proc/{name}/exe") == str(of):
+                found.append(name)
+        except OSError:
+            continue
+    return found
+
+
+def test_nothing_is_left_after_a_run(built: Path):
+    simulated(built / "ends")
+    before = _held()
+    for how, status in {"": 0, "abort": 134, "exit": 5, "recv": 3, "loop": 4}.items():
+        result, _ = simulated(built / "ends", how, wall_limit=2)
+        assert (result.exit_status, _held(), _processes(built / "ends")) == (status, before, []), how
+    result, _ = simulated(built / "ends", fail="rank=1@0s", ft=False)
+    assert (result.ended, _held(), _processes(built / "ends")) == ("aborted", before, [])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_nothing_is_left_after_the_end_of_the_simulator(built: Path, number: int):
+    line = [sys.executable, "-m", "xsim_py", "run", "-n", "2", "--quiet", built / "ends", "loop"]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as run:
+        assert run.stdout is not None
+        while len(_processes(built / "ends")) < 2:
+            time.sleep(0.05)
+        time.sleep(0.2)
+        run.send_signal(number)
+        run.wait()
+        until_s = time.monotonic() + 20
+        while _processes(built / "ends"):
+            assert time.monotonic() < until_s
+            time.sleep(0.05)
