@@ -122,6 +122,7 @@ _ALIASES = {
     "keyval": ("comm_keyval", "type_keyval", "win_keyval"),
     "name": ("comm_name", "type_name", "win_name"),
     "origin": ("origin_addr",),
+    "partitions": ("array_of_partitions",),
     "ranks": ("ranks1",),
     "result": ("result_addr",),
     "target": ("target_disp",),
@@ -429,8 +430,8 @@ def _array(parameters: list[CParameter], place: int) -> Convert:
 def _buffer(parameters: list[CParameter], place: int) -> Convert:
     """Return a function that makes a message of a buffer and the count and type that follow it."""
     typed = next((i for i in range(place, len(parameters)) if parameters[i].kind == "DATATYPE"), None)
-    if typed is None:
-        return lambda child, given: given[place]
+    if typed is None:  # the end of a split collective
+        return lambda child, given: RemoteElements(child, given[place], 0, impl_of(MPI.BYTE))
     counted = next((i for i in range(place, typed) if "NUM_ELEM" in parameters[i].kind), None)
 
     def convert(child: Child, given: tuple[int, ...]) -> Any:
