@@ -23,7 +23,10 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in PROGRAMS.glob("*.py")))
 @pytest.mark.parametrize(("ranks", "shards"), [(2, 1), (7, 1), (7, 3)])
-def test_the_twins_have_one_digest(built: Path, name: str, ranks: int, shards: int):
+def test_the_twins_have_one_digest(
+    built: Path, name: str, ranks: int, shards: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
     results = []
     for program in (built / name, PROGRAMS / f"{name}.py"):
         output = io.StringIO()

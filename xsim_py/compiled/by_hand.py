@@ -22,7 +22,9 @@ Body: TypeAlias = "Callable[[Child, tuple[int, ...]], int | None]"
 Function: TypeAlias = "Callable[[Child], int | None]"
 """The same, with the arguments in the page."""
 
-_FILES = ("collectives", "functions", "hot", "lifetime", "objects", "requests", "rma", "system")
+_FILES = (
+    *("collectives", "functions", "hot", "lifetime", "objects", "processes", "requests", "rma", "system", "topologies"),
+)
 SERVICES: list[Callable[[Child], int]] = []
 """Services that are not functions of MPI, in the order of page.h."""
 FIRST_SERVICE = 0x8000

@@ -76,6 +76,16 @@ _PREFIXES = {
     "Status": "STATUS",
 }
 _METHODS = {
+    "Cart_coords": "Cartcomm.Get_coords",
+    "Cart_create": "Intracomm.Create_cart",
+    "Cart_get": "Cartcomm.Get_topo",
+    "Cart_shift": "Cartcomm.Shift",
+    "Cartdim_get": "Cartcomm.Get_dim",
+    "Dist_graph_neighbors_count": "Distgraphcomm.Get_dist_neighbors_count",
+    "Graph_get": "Graphcomm.Get_topo",
+    "Graph_neighbors": "Graphcomm.Get_neighbors",
+    "Graph_neighbors_count": "Graphcomm.Get_neighbors_count",
+    "Graphdims_get": "Graphcomm.Get_dims",
     "Error_class": "Get_error_class",
     "Error_string": "Get_error_string",
     "Abi_get_fortran_info": "Get_abi_fortran_info",
@@ -200,6 +210,7 @@ def _reporting(name: str, body: Body, parameters: list[CParameter]) -> Function:
     owner = next((i for i, each in enumerate(parameters) if each.kind in _OWNERS and each.direction != "out"), None)
     is_misplaced = None if _ANY_TIME.fullmatch(name) else misplaced
     returns_error = not name.endswith("_call_errhandler")
+    file_null = CParameter("", "FILE", "in", "", "v", ""), null_number(MPI.File)
 
     def function(child: Child) -> int:
         if is_misplaced is not None and not child.is_inside:
@@ -213,9 +224,12 @@ def _reporting(name: str, body: Body, parameters: list[CParameter]) -> Function:
         except BadAddress as error:
             problem = errors.error(c.ERR_BUFFER, f"{name}: {error}")
         except AttributeError as error:
-            problem = errors.error(c.ERR_TOPOLOGY if "topo" in str(error) else c.ERR_COMM, f"{name}: {error}")
+            code = c.ERR_TOPOLOGY if _OF_TOPOLOGY.match(name) or "topo" in str(error) else c.ERR_COMM
+            problem = errors.error(code, f"{name}: {error}")
         except (TypeError, ValueError, LookupError, BufferError, ArithmeticError) as error:
             problem = errors.error(c.ERR_ARG, f"{name}: {error}")
+        if name in _WITHOUT_FILE:
+            return _failed(child, problem, file_null)
         return _failed(child, problem, None if owner is None else (parameters[owner], given[owner]))
 
     return function
@@ -245,11 +259,17 @@ def misplaced(child: Child) -> None:
 _OWNERS = ("COMMUNICATOR", "WINDOW", "FILE", "SESSION")
 """The kinds of objects that have an error handler."""
 
+_WITHOUT_FILE = ("MPI_File_open", "MPI_File_delete", "MPI_Register_datarep")
+"""The functions whose errors go to the handler of MPI_FILE_NULL (MPI 5.0, 14.7)."""
+
 _ANY_TIME = re.compile(
     "MPI_(Abi_|Add_error|Remove_error|Error_|Errhandler_|Finalized|Get_hw|Get_library|Get_version|Info_|Init|Session_|"
     "Wtime|Pcontrol).*"
 )
 """The functions that may be called before MPI_Init and after MPI_Finalize (MPI 5.0, 11.4.1)."""
+
+
+_OF_TOPOLOGY = re.compile("MPI_(Cart|Graph|Dist_graph)")
 
 
 def _refusal(name: str) -> Body:

@@ -331,6 +331,10 @@ class Child:
             if self._library.xsim_poke(self._pointer, bytes(data), address, size) != size:
                 raise BadAddress(address, size)
 
+    def descriptor(self, number: int) -> int:
+        """Return a descriptor of this process for an open file of the program; negative if there is none."""
+        return int(self._library.xsim_descriptor(self._pointer, number))
+
     def text(self, address: int) -> str:
         """Return a string of the program, up to its null character."""
         found = bytearray()

@@ -133,6 +133,14 @@ long xsim_poke(struct xsim_child *c, const void *from, uint64_t to, uint64_t siz
   return process_vm_writev(c->pid, &here, 1, &there, 1, 0);
 }
 
+/* Return a descriptor of this process for one of the program; -1 if there is none. */
+int xsim_descriptor(struct xsim_child *c, int number) {
+  int process = (int)syscall(SYS_pidfd_open, c->pid, 0);
+  int found = (int)syscall(SYS_pidfd_getfd, process, number, 0);
+  close(process);
+  return found;
+}
+
 int xsim_has_output(int end) {
   struct pollfd one = {end, POLLIN, 0};
   return poll(&one, 1, 0) > 0;
