@@ -12,7 +12,8 @@ import pytest
 from xsim_py import simulate
 from xsim_py.cli.cc import command_line
 
-PROGRAMS = Path(__file__).parent / "programs" / "both"
+PROGRAMS = Path(__file__).parent / "programs"
+TWINS = ("files", "processes", "topologies", "windows")
 MPIEXEC = Path(sys.executable).parent / "mpiexec"
 MPICH = Path(sysconfig.get_path("data")) / "lib"
 
@@ -26,12 +27,13 @@ def by_rank(output: str) -> dict[str, list[str]]:
     return found
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in PROGRAMS.glob("*.c")))
-def test_each_rank_writes_what_it_writes_on_mpich(tmp_path: Path, name: str):
-    program = tmp_path / name
+@pytest.mark.parametrize("name", [*sorted(f"both/{path.stem}" for path in PROGRAMS.glob("both/*.c")), *TWINS])
+def test_each_rank_writes_what_it_writes_on_mpich(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str):
+    monkeypatch.chdir(tmp_path)
+    program = tmp_path / Path(name).stem
     subprocess.run(command_line("cc", ["-g", "-O1", str(PROGRAMS / f"{name}.c"), "-o", str(program)]), check=True)
     output = io.StringIO()
-    result = simulate(program, ranks=3, stdout=output, stderr=output)
+    result = simulate(program, ranks=3, machine="shmem", stdout=output, stderr=output)
     assert result.ended == "finished", f"{result.report}\n{output.getvalue()}"
     environment = {**os.environ, "LD_LIBRARY_PATH": str(MPICH)}
     words = [str(MPIEXEC), "-n", "3", str(program)]

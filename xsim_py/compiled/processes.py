@@ -50,7 +50,7 @@ def Comm_spawn_multiple(child: Child, given: Given) -> None:
     processes = integers(child, counts, count, "i")
     if comm_of(comm).me == root:
         names = [child.text(each) for each in integers(child, commands, count, "q")]
-        lines = [_texts(child, each) for each in integers(child, arguments, count, "q")] or [()] * count
+        lines = [_texts(child, each) for each in integers(child, arguments, count, "q")] or [[]] * count
         hints = [child.handles.get(each, MPI.Info) for each in integers(child, infos, count, "q")]
         made = comm.Spawn_multiple(names, lines, processes, hints, root, given_codes)
     else:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi4py.inside import comm_of
 
-from .by_hand import MPI, by_hand, register
+from .by_hand import MPI, by_hand
 from .calls import integers, write_handle, write_integers
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ INT = MPI.INT
 
 
 def show(what: str, values: NDArray[np.int32]) -> None:
-    print(f"{what} {me}: {' '.join(map(str, values))}")
+    print(f"{me}: {what} {' '.join(map(str, values))}")
 
 
 def ints(*values: int) -> NDArray[np.int32]:
@@ -25,11 +25,11 @@ def views(file: MPI.File) -> None:
     displacement, etype, filetype, name = file.Get_view()
     wrote = status.Get_count(INT)
     where = f"position {file.Get_position()}, byte {file.Get_byte_offset(1)}"
-    print(f"wrote {wrote}, view {displacement} {name} {int(etype == INT)}, {where}")
+    print(f"{me}: wrote {wrote}, view {displacement} {name} {int(etype == INT)}, {where}")
     filetype.Free()
     file.Seek(-2, MPI.SEEK_CUR)
     file.Read(got[:2], status)
-    print(f"read {status.Get_count(INT)}")
+    print(f"{me}: read {status.Get_count(INT)}")
     show("view", got)
     file.Set_view(0, INT, INT)
     file.Read_at_all(me, got)
@@ -45,14 +45,14 @@ def background(file: MPI.File) -> None:
     world.Barrier()
     requests = [file.Iread_at(2 * me, [got, 1, gaps]), file.Iread_at_all(0, [mine, 1, INT])]
     MPI.Request.Waitall(requests, statuses)
-    print(f"background {statuses[0].Get_count(INT)} {statuses[1].Get_count(INT)}")
+    print(f"{me}: background {statuses[0].Get_count(INT)} {statuses[1].Get_count(INT)}")
     show("gaps", got)
     show("first", mine)
     file.Write_at_all_begin(2 * me, [got, 1, INT])
     file.Write_at_all_end(got, statuses[0])
     file.Read_all_begin(mine)
     file.Read_all_end(mine, statuses[1])
-    print(f"split {statuses[0].Get_count(INT)} {statuses[1].Get_count(INT)}")
+    print(f"{me}: split {statuses[0].Get_count(INT)} {statuses[1].Get_count(INT)}")
     gaps.Free()
 
 
@@ -64,7 +64,7 @@ def shared(file: MPI.File) -> None:
     world.Barrier()
     file.Seek_shared(0)
     file.Read_ordered(got)
-    print(f"ordered {got[0]}, position {position}")
+    print(f"{me}: ordered {got[0]}, position {position}")
     file.Seek_shared(0)
     file.Read_shared(got)
     world.Barrier()
@@ -74,27 +74,27 @@ def representations(file: MPI.File) -> None:
     raw = bytearray(4)
     file.Set_view(0, INT, INT, "external32")
     file.Write_at(me, ints(0x01020304 + me))
-    extent = file.Get_type_extent(MPI.LONG)
+    extent = file.Get_type_extent(INT)
     file.Set_view(0, MPI.BYTE, MPI.BYTE)
     file.Read_at(4 * me, raw)
-    print(f"external {raw[0]} {raw[1]} {raw[2]} {raw[3] - me}, extent {extent}")
+    print(f"{me}: external {raw[0]} {raw[1]} {raw[2]} {raw[3] - me}, extent {extent}")
     file.Set_size(400)
-    total, amode = file.Get_size(), file.Get_amode()
+    total, amode = file.Get_size(), int(file.Get_amode() == MPI.MODE_CREATE | MPI.MODE_RDWR)
     file.Set_atomicity(True)
-    print(f"size {total}, amode {int(amode == MPI.MODE_CREATE | MPI.MODE_RDWR)}, atomic {int(file.Get_atomicity())}")
+    print(f"{me}: size {total}, amode {amode}, atomic {int(file.Get_atomicity())}")
 
 
 try:
     MPI.File.Open(world, "missing")
 except MPI.Exception:
-    print("missing 1")
+    print(f"{me}: missing 1")
 opened = MPI.File.Open(world, "file.dat", MPI.MODE_CREATE | MPI.MODE_RDWR)
 views(opened)
 background(opened)
 shared(opened)
 representations(opened)
 opened.Close()
-print(f"closed {int(opened == MPI.FILE_NULL)}")
+print(f"{me}: closed {int(opened == MPI.FILE_NULL)}")
 world.Barrier()
 if me == 0:
     MPI.File.Delete("file.dat")

@@ -18,8 +18,7 @@ static void child(MPI_Comm parent, char **argv) {
   MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &app, &flag);
   MPI_Comm_remote_size(parent, &remote);
   MPI_Intercomm_merge(parent, 1, &all);
-  printf("child %d of %d, argument %s, app %d, sum %d, remote %d\n", me, n, argv[1], *app, total(all, me),
-         remote);
+  printf("%s, child %d: of %d, app %d, sum %d, remote %d\n", argv[1], me, n, *app, total(all, me), remote);
   MPI_Comm_free(&all);
   MPI_Comm_disconnect(&parent);
 }
@@ -31,15 +30,15 @@ static void spawn(char *name) {
   MPI_Comm children, all;
   MPI_Comm_spawn(name, words, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children, codes);
   MPI_Intercomm_merge(children, 0, &all);
-  printf("spawned %d %d, sum %d\n", codes[0], codes[1], total(all, me));
+  printf("%d: spawned %d %d, sum %d\n", me, codes[0], codes[1], total(all, me));
   MPI_Comm_free(&all);
   MPI_Comm_disconnect(&children);
   MPI_Comm_spawn_multiple(2, names, lines, counts, hints, 0, MPI_COMM_WORLD, &children, codes);
   MPI_Intercomm_merge(children, 0, &all);
-  printf("spawned %d %d %d, sum %d\n", codes[0], codes[1], codes[2], total(all, me));
+  printf("%d: spawned %d %d %d, sum %d\n", me, codes[0], codes[1], codes[2], total(all, me));
   MPI_Comm_free(&all);
   MPI_Comm_disconnect(&children);
-  printf("disconnected %d\n", children == MPI_COMM_NULL);
+  printf("%d: disconnected %d\n", me, children == MPI_COMM_NULL);
 }
 
 static void ports(void) {
@@ -59,7 +58,7 @@ static void ports(void) {
     MPI_Comm_connect(found, MPI_INFO_NULL, 0, half, &other);
   }
   MPI_Comm_remote_size(other, &size);
-  printf("connected to %d\n", size);
+  printf("%d: connected to %d\n", me, size);
   MPI_Comm_disconnect(&other);
   if (me == 0) {
     MPI_Unpublish_name("service", MPI_INFO_NULL, port);
@@ -81,7 +80,7 @@ static void partitions(void) {
     MPI_Pready_range(3, 3, requests[0]);
     while (!flag) MPI_Parrived(requests[1], 0, &flag);
     MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
-    printf("partitions %d %d %d %d\n", received[0], received[1], received[2], received[3]);
+    printf("%d: partitions %d %d %d %d\n", me, received[0], received[1], received[2], received[3]);
     flag = 0;
   }
   MPI_Request_free(&requests[0]);

@@ -18,7 +18,7 @@ def total(comm: MPI.Intracomm, value: int) -> int:
 def child(parent: MPI.Intercomm) -> None:
     app = world.Get_attr(MPI.APPNUM)
     everyone = parent.Merge(True)
-    where = f"child {me} of {size}, argument {sys.argv[1]}, app {app}"
+    where = f"{sys.argv[1]}, child {me}: of {size}, app {app}"
     print(f"{where}, sum {total(everyone, me)}, remote {parent.remote_size}")
     everyone.Free()
     parent.Disconnect()
@@ -26,7 +26,7 @@ def child(parent: MPI.Intercomm) -> None:
 
 def merged(children: MPI.Intercomm, codes: list[int]) -> None:
     everyone = children.Merge(False)
-    print(f"spawned {' '.join(map(str, codes))}, sum {total(everyone, me)}")
+    print(f"{me}: spawned {' '.join(map(str, codes))}, sum {total(everyone, me)}")
     everyone.Free()
     children.Disconnect()
 
@@ -38,7 +38,7 @@ def spawn() -> None:
     both: list[list[int]] = []
     children = world.Spawn_multiple([sys.executable] * 2, [words, others], [1, 2], errcodes=both)
     merged(children, [*both[0], *both[1]])
-    print("disconnected 1")
+    print(f"{me}: disconnected 1")
 
 
 def ports() -> None:
@@ -52,7 +52,7 @@ def ports() -> None:
         other = half.Accept(port)
     else:
         other = half.Connect(MPI.Lookup_name("service"))
-    print(f"connected to {other.remote_size}")
+    print(f"{me}: connected to {other.remote_size}")
     other.Disconnect()
     if me == 0:
         MPI.Unpublish_name("service", port)
@@ -73,7 +73,7 @@ def partitions() -> None:
         while not receiving.Parrived(0):
             pass
         MPI.Request.Waitall([sending, receiving])
-        print(f"partitions {' '.join(map(str, received))}")
+        print(f"{me}: partitions {' '.join(map(str, received))}")
     sending.Free()
     receiving.Free()
 

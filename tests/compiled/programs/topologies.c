@@ -5,9 +5,10 @@
 static int me, n;
 
 static void show(const char *what, const int *values, int count) {
-  printf("%s %d:", what, me);
-  for (int i = 0; i < count; i++) printf(" %d", values[i]);
-  printf("\n");
+  char line[200];
+  int size = 0;
+  for (int i = 0; i < count; i++) size += snprintf(line + size, sizeof line - size, " %d", values[i]);
+  printf("%d: %s%s\n", me, what, line);
 }
 
 static void grids(void) {
@@ -20,7 +21,7 @@ static void grids(void) {
   MPI_Cart_coords(grid, me, 2, coords);
   MPI_Cart_rank(grid, coords, &rank);
   MPI_Cart_shift(grid, 1, 1, &ends[0], &ends[1]);
-  printf("grid %d %d, rank %d, coords %d %d, %d\n", dims[0], dims[1], rank, coords[0], coords[1], kind == MPI_CART);
+  printf("%d: grid %d %d, rank %d, coords %d %d, %d\n", me, dims[0], dims[1], rank, coords[0], coords[1], kind == MPI_CART);
   MPI_Cart_get(grid, 2, dims, periods, coords);
   show("periods", periods, ndims);
   show("ends", ends, 2);
@@ -29,9 +30,9 @@ static void grids(void) {
   show("neighbours", values, 4);
   MPI_Cart_sub(grid, keep, &row);
   MPI_Comm_size(row, &rank);
-  printf("row of %d\n", rank);
+  printf("%d: row of %d\n", me, rank);
   MPI_Cart_map(MPI_COMM_WORLD, 2, dims, periods, &rank);
-  printf("mapped %d\n", rank);
+  printf("%d: mapped %d\n", me, rank);
   MPI_Comm_free(&row);
   MPI_Comm_free(&grid);
 }
@@ -41,13 +42,13 @@ static void graphs(void) {
   MPI_Comm graph;
   MPI_Graph_map(MPI_COMM_WORLD, 2, index, edges, &rank);
   MPI_Graph_create(MPI_COMM_WORLD, 2, index, edges, 0, &graph);
-  printf("graph %d %d\n", graph == MPI_COMM_NULL, rank == MPI_UNDEFINED);
+  printf("%d: graph %d %d\n", me, graph == MPI_COMM_NULL, rank == MPI_UNDEFINED);
   if (graph == MPI_COMM_NULL) return;
   MPI_Graphdims_get(graph, &nodes, &count);
   MPI_Graph_get(graph, 2, 2, found_index, found_edges);
   MPI_Graph_neighbors_count(graph, me, &rank);
   MPI_Graph_neighbors(graph, me, 1, &neighbour);
-  printf("%d nodes, %d edges, %d neighbours: %d\n", nodes, count, rank, neighbour);
+  printf("%d: %d nodes, %d edges, %d neighbours: %d\n", me, nodes, count, rank, neighbour);
   show("index", found_index, 2);
   show("edges", found_edges, 2);
   MPI_Comm_free(&graph);
@@ -61,14 +62,14 @@ static void distributed(void) {
                                  &graph);
   MPI_Dist_graph_neighbors_count(graph, &in, &out, &weighted);
   MPI_Dist_graph_neighbors(graph, 1, sources, MPI_UNWEIGHTED, 1, destinations, MPI_UNWEIGHTED);
-  printf("adjacent %d %d %d: %d %d\n", in, out, weighted, sources[0], destinations[0]);
+  printf("%d: adjacent %d %d %d: %d %d\n", me, in, out, weighted, sources[0], destinations[0]);
   MPI_Comm_free(&graph);
   MPI_Dist_graph_create(MPI_COMM_WORLD, 1, &me, &degree, ends, weights, MPI_INFO_NULL, 0, &graph);
   MPI_Dist_graph_neighbors(graph, 2, sources, source_weights, 2, destinations, destination_weights);
   show("to", destinations, 2);
   show("weights", destination_weights, 2);
   MPI_Dist_graph_neighbors_count(graph, &in, &out, &weighted);
-  printf("counts %d %d %d\n", in, out, weighted);
+  printf("%d: counts %d %d %d\n", me, in, out, weighted);
   MPI_Neighbor_alltoall(destinations, 1, MPI_INT, sources, 1, MPI_INT, graph);
   MPI_Comm_free(&graph);
 }

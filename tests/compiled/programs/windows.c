@@ -6,9 +6,10 @@
 static int me, n;
 
 static void show(const char *what, const int *values, int count) {
-  printf("%s %d:", what, me);
-  for (int i = 0; i < count; i++) printf(" %d", values[i]);
-  printf("\n");
+  char line[200];
+  int size = 0;
+  for (int i = 0; i < count; i++) size += snprintf(line + size, sizeof line - size, " %d", values[i]);
+  printf("%d: %s%s\n", me, what, line);
 }
 
 static void fences(void) {
@@ -31,7 +32,7 @@ static void fences(void) {
   show("got", &got, 1);
   MPI_Win_free(&win);
   MPI_Type_free(&odd);
-  if (win != MPI_WIN_NULL || odd != MPI_DATATYPE_NULL) printf("a handle is not null\n");
+  if (win != MPI_WIN_NULL || odd != MPI_DATATYPE_NULL) printf("%d: a handle is not null\n", me);
 }
 
 static void locks(void) {
@@ -47,7 +48,7 @@ static void locks(void) {
   MPI_Win_get_attr(win, MPI_WIN_DISP_UNIT, &unit, &flag);
   MPI_Win_get_attr(win, MPI_WIN_CREATE_FLAVOR, &flavor, &flag);
   MPI_Win_get_attr(win, MPI_WIN_MODEL, &model, &flag);
-  printf("attributes %d %d %d %d %d %d\n", start == base, (int)*size, *unit, *flavor == MPI_WIN_FLAVOR_ALLOCATE,
+  printf("%d: attributes %d %d %d %d %d %d\n", me, start == base, (int)*size, *unit, *flavor == MPI_WIN_FLAVOR_ALLOCATE,
          *model == MPI_WIN_UNIFIED, flag);
   memset(base, 0, 4 * sizeof(int));
   MPI_Barrier(MPI_COMM_WORLD);
@@ -67,7 +68,7 @@ static void locks(void) {
   MPI_Win_unlock(0, win);
   show("allocated", base, 4);
   show("fetched", fetched, 2);
-  printf("swapped %d, before %d\n", swapped, before >= 0 && before < n + 5);
+  printf("%d: swapped %d, before %d\n", me, swapped, before >= 0 && before < n + 5);
   MPI_Win_free(&win);
 }
 
@@ -126,7 +127,7 @@ static void shared(void) {
   MPI_Put(&node_rank, 1, MPI_INT, (node_rank + 1) % node_size, 0, 1, MPI_INT, win);
   MPI_Win_unlock_all(win);
   MPI_Barrier(node);
-  printf("size %d, unit %d\n", (int)size, unit);
+  printf("%d: size %d, unit %d\n", me, (int)size, unit);
   show("shared", mine, 3);
   MPI_Win_free(&win);
   MPI_Comm_free(&node);

@@ -11,7 +11,7 @@ INT = MPI.INT
 
 
 def show(what: str, values: object) -> None:
-    print(f"{what} {me}: {' '.join(map(str, np.asarray(values).ravel()))}")
+    print(f"{me}: {what} {' '.join(map(str, np.asarray(values).ravel()))}")
 
 
 def ints(*values: int) -> NDArray[np.int32]:
@@ -40,7 +40,7 @@ def fences() -> None:
 def locks() -> None:
     win = MPI.Win.Allocate(16, 4, comm=world)
     base = np.frombuffer(win.tomemory(), "i")
-    print("attributes 1 16 4 1 1 1")
+    print(f"{me}: attributes 1 16 4 1 1 1")
     world.Barrier()
     one, before, swapped, zero, hundred = ints(1), ints(-1), ints(-1), ints(0), ints(100)
     fetched, fives = ints(-1, -1), ints(5, 5)
@@ -58,7 +58,7 @@ def locks() -> None:
     win.Unlock(0)
     show("allocated", base)
     show("fetched", fetched)
-    print(f"swapped {swapped[0]}, before {int(0 <= before[0] < size + 5)}")
+    print(f"{me}: swapped {swapped[0]}, before {int(0 <= before[0] < size + 5)}")
     win.Free()
 
 
@@ -105,7 +105,7 @@ def shared() -> None:
     win.Put(ints(node.rank), (node.rank + 1) % node.size, 0)
     win.Unlock_all()
     node.Barrier()
-    print(f"size {memory.nbytes}, unit {unit}")
+    print(f"{me}: size {memory.nbytes}, unit {unit}")
     show("shared", mine)
     win.Free()
     node.Free()
