@@ -19,7 +19,7 @@ from xsim_py.mpi4py.handle import handle_of
 from xsim_py.mpi4py.inside import comm_of, handler_owner_of, impl_of, live_impl
 from xsim_py.mpi4py.request import Task
 
-from .by_hand import MAKERS, MPI, Body, by_hand
+from .by_hand import MAKERS, MPI, Body, by_hand, register
 from .calls import bind, elements, integers, write_handle, write_integers
 from .convert import CParameter
 
@@ -238,6 +238,24 @@ def Session_get_nth_pset(child: Child, given: Given) -> None:
 def Abi_get_version(child: Child, given: Given) -> None:
     for place, number in zip(given, (1, 0), strict=True):
         write_integers(child, place, [number], "i")
+
+
+@by_hand
+def Abi_get_fortran_booleans(child: Child, given: Given) -> None:
+    size, true, false, is_set = given
+    code = {1: "b", 2: "h", 4: "i", 8: "q"}.get(size)
+    if code is not None:
+        write_integers(child, true, [1], code)
+        write_integers(child, false, [0], code)
+    write_integers(child, is_set, [code is not None], "i")
+
+
+def _too_late(child: Child, given: Given) -> None:
+    fail(c.ERR_ABI, "the library knows the types of Fortran already")
+
+
+register("Abi_set_fortran_booleans", _too_late)
+register("Abi_set_fortran_info", _too_late)
 
 
 def _attach(prefix: str, parameters: list[CParameter]) -> Body:

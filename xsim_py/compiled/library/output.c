@@ -77,12 +77,24 @@ static void before_fork(void) {
   note(2);
 }
 
+static FILE *out, *err;
+
+/* The streams below have descriptors, or CPython takes them for closed. */
+int fileno(FILE *stream) {
+  static int (*real)(FILE *);
+  if (stream && (stream == out || stream == err)) return stream == out ? 1 : 2;
+  if (!real) *(void **)&real = dlsym(RTLD_NEXT, "fileno");
+  return real(stream);
+}
+int fileno_unlocked(FILE *stream) { return fileno(stream); }
+
 /* The streams of the C library call no function of ours, so they are replaced by ones that do. */
 __attribute__((constructor(102))) static void replace_streams(void) {
   cookie_io_functions_t functions = {.write = write_all};
   if (!xsim_page) return;
   pthread_atfork(before_fork, NULL, NULL);
-  FILE *out = fopencookie((void *)1L, "w", functions), *err = fopencookie((void *)2L, "w", functions);
+  out = fopencookie((void *)1L, "w", functions);
+  err = fopencookie((void *)2L, "w", functions);
   if (!out || !err) return;
   setvbuf(out, NULL, _IOLBF, BUFSIZ);
   setvbuf(err, NULL, _IONBF, 0);

@@ -270,6 +270,6 @@ int main(int argc, char **argv) {
   others();
   MPI_Finalize();
   MPI_Finalized(&after);
-  SAY("initialized %d, finalized %d", before, after);
+  SAY("initialized %d, finalized %d, descriptors %d %d", before, after, fileno(stdout), fileno(stderr));
   return 0;
 }
