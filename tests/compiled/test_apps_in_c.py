@@ -1,0 +1,46 @@
+"""The C programs of apps/c, which are written for Open MPI with ULFM and run here with the same lines."""
+
+import io
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cases import ROOT
+from xsim_py import simulate
+from xsim_py.compiled.build import INCLUDE, library
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("built")
+    for source in (ROOT / "apps" / "c").glob("*.c"):
+        words = ["cc", "-g", "-O1", "-Wall", "-Werror", f"-I{INCLUDE}", str(source), "-o", str(folder / source.stem)]
+        subprocess.run([*words, f"-L{library()}", "-lmpi_abi"], check=True)
+    return folder
+
+
+SHRUNK = "6 ranks, 1 failed, 2 attempts, sum 17\n"
+WHOLE = "6 ranks, heat 1000.000, hottest 102.578173\n"
+TWO = ["rank=2 before its 20th Sendrecv", "rank=4 before its 1st Merge"]
+RUNS = {
+    "shrink": ("ft_shrink_barrier", ["3"], [], SHRUNK),
+    "shrink, injected": ("ft_shrink_barrier", [], ["rank=3 before its 1st Reduce"], SHRUNK),
+    "agree": ("ft_agree", ["9"], [], "6 ranks agreed 9 times, 0 attempts failed, right numbers: yes\n"),
+    "agree, injected": (
+        *("ft_agree", ["9"], ["rank=3@50us"]),
+        "5 ranks agreed 9 times, 1 attempts failed, right numbers: yes\n",
+    ),
+    "whole": ("ft_replace", [], [], WHOLE),
+    "replace": ("ft_replace", ["2", "7"], [], WHOLE),
+    "replace, two attempts": ("ft_replace", [], TWO, WHOLE),
+}
+
+
+@pytest.mark.parametrize(("name", "args", "fail", "said"), RUNS.values(), ids=list(RUNS))
+def test_survivors_go_on(built: Path, name: str, args: list[str], fail: list[str], said: str):
+    out = io.StringIO()
+    result = simulate(built / name, ranks=6, args=args, fail=fail, ft=True, stdout=out, stderr=io.StringIO())
+    assert result.ended == "finished", result.report
+    lines = [line for line in out.getvalue().splitlines(keepends=True) if not line.startswith("time:")]
+    assert "".join(lines) == said
