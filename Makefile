@@ -83,7 +83,7 @@ test: $(VENV)/installed-test $(SUITE)
 	$(BIN)/xsim ftco --nodes 1024 --inactive 1 --runs 50 --jobs 1 --quiet >/dev/null; \
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --assert=plain || { \
 	    status=$$?; [ $$status != 1 ] || $(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none || true; }; \
-	wait $$mypy || status=1; echo mypy:; cat "$$said"; exit $$status
+	wait $$mypy || { status=1; cat "$$said"; }; exit $$status
 
 versions: $(VENV)/installed-test $(SUITE)
 	@PYTHONS='$(PYTHONS)' $(BIN)/python -m tests.versions --jobs $(JOBS) $(ONLY)

@@ -20,7 +20,6 @@ def test_every_picture_is_in_a_page_and_is_known_how_to_be_made():
     assert names() == sorted((*COMMANDS, *DRAWN_BY_A_BROWSER))
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("wanted", together(name for name in names() if name not in DRAWN_BY_A_BROWSER), ids="+".join)
 def test_a_picture_shows_what_is_drawn_today(wanted: list[str]):
     if CAMPAIGN or is_cheap(wanted[0]):
