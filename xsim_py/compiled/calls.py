@@ -29,6 +29,7 @@ from .convert import (
     CParameter,
     RemoteBlocks,
     RemoteElements,
+    new_status,
     null_number,
     parameters_of,
     read_status,
@@ -328,7 +329,7 @@ def _setting(method: str, converts: list[Convert], own: int) -> Body:
     def function(child: Child, given: tuple[int, ...]) -> None:
         status = first(child, given)
         getattr(status, method)(*[convert(child, given) for convert in rest])
-        write_status(child, given[own], status, with_error=True)
+        write_status(child, given[own], status)
 
     return function
 
@@ -352,6 +353,10 @@ def _calling(method: str, converts: list[Convert], outputs: list[Output], status
     return function
 
 
+_FREEING = ("Free", "Disconnect", "Finalize", "Close", "Recv", "Irecv")
+"""The methods after which a handle is null, predefined ones (errors are returned, a message of no process) included."""
+
+
 def _freeing(function: Body, own: int, method: str, kind: str) -> Body:
     """Return a function after which the program's handle is null, if the method has made it so."""
     family = FAMILIES[kind]
@@ -367,7 +372,7 @@ def _freeing(function: Body, own: int, method: str, kind: str) -> Body:
         is_freed = False
         try:
             function(child, given)
-            is_freed = method in ("Free", "Disconnect", "Finalize", "Close")
+            is_freed = method in _FREEING
         finally:
             if is_freed or not handle:
                 child.handles.drop(number, impl)
@@ -412,15 +417,15 @@ def _argument(parameters: list[CParameter], place: int) -> Convert:
     parameter = parameters[place]
     kind = parameter.kind
     if kind == "STATUS" and parameter.direction == "out":
-        return lambda child, given: MPI.Status() if given[place] else None
+        return lambda child, given: new_status() if given[place] else None
     if kind in ("BUFFER", "C_BUFFER"):
         return _buffer(parameters, place)
+    if kind == "STRING":
+        return lambda child, given: child.text(given[place])
     if parameter.form == "a":
         return _array(parameters, place)
     if kind in FAMILIES:
         return _single(parameter, place)
-    if kind == "STRING":
-        return lambda child, given: child.text(given[place])
     if kind.startswith("LOGICAL"):
         return lambda child, given: bool(given[place])
     if parameter.form == "p" and parameter.direction == "inout":

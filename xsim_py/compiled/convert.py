@@ -29,7 +29,16 @@ if TYPE_CHECKING:
 
     from .child import Child
 
-__all__ = ["CParameter", "Handles", "RemoteBlocks", "RemoteElements", "parameters_of", "read_status", "write_status"]
+__all__ = [
+    "CParameter",
+    "Handles",
+    "RemoteBlocks",
+    "RemoteElements",
+    "new_status",
+    "parameters_of",
+    "read_status",
+    "write_status",
+]
 
 _FIRST = 0x1000  # the ABI reserves lower numbers for predefined handles
 _OF_PROGRAM = 1 << 40  # from here on, the program itself gives requests their numbers (library/runtime.c)
@@ -315,10 +324,20 @@ _INSIDE = struct.Struct("=iqq")
 STATUS_BYTES = _STATUS.size
 
 
-def write_status(child: Child, address: int, status: Any, *, with_error: bool = False) -> None:
-    """Write a status; its field MPI_ERROR changes only with calls that complete several requests (MPI 5.0, 3.2.5)."""
+_UNSET = -1
+
+
+def new_status() -> Any:
+    """Return a status for a call that sets the error only if it describes no message (MPI 5.0, 3.2.5 and 3.7.3)."""
+    status = MPI.Status()
+    status.error = _UNSET
+    return status
+
+
+def write_status(child: Child, address: int, status: Any) -> None:
+    """Write a status; its error only if it has been set."""
     fields = int(status.cancelled), status.count, 0
-    if with_error:
+    if status.error != _UNSET:
         child.write(address, _STATUS.pack(status.source, status.tag, status.error, *fields))
     else:
         child.write(address, _ENDS.pack(status.source, status.tag))

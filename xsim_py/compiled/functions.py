@@ -168,7 +168,7 @@ def Grequest_start(child: Child, given: tuple[int, ...]) -> None:
 
     def query(status: Any) -> None:
         address = memory_for(child, STATUS_BYTES, "status", child.depth)
-        write_status(child, address, status, with_error=True)
+        write_status(child, address, status)
         code = child.call_back(_QUERY, query_fn, extra, address)
         status.__setstate__(read_status(child, address).__getstate__())
         _checked(code)

@@ -12,7 +12,7 @@ from xsim_py.mpi4py.inside import task_of
 
 from .by_hand import MPI, by_hand, register
 from .calls import integers, write_handle, write_integers
-from .convert import STATUS_BYTES, null_number, read_status, write_status
+from .convert import STATUS_BYTES, new_status, null_number, write_status
 
 if TYPE_CHECKING:
     from .child import Child
@@ -34,13 +34,13 @@ def _settle(child: Child, address: int, numbers: Sequence[int], requests: list[A
 
 def _write_statuses(child: Child, address: int, statuses: list[Any] | None) -> None:
     for i, status in enumerate(statuses or ()):
-        write_status(child, address + STATUS_BYTES * i, status, with_error=True)
+        write_status(child, address + STATUS_BYTES * i, status)
 
 
 @by_hand
 def Wait(child: Child, given: tuple[int, ...]) -> None:
     numbers, requests = _requests(child, given[0], 1)
-    status = MPI.Status() if given[1] else None
+    status = new_status() if given[1] else None
     try:
         requests[0].Wait(status)
     finally:
@@ -52,7 +52,7 @@ def Wait(child: Child, given: tuple[int, ...]) -> None:
 @by_hand
 def Test(child: Child, given: tuple[int, ...]) -> None:
     numbers, requests = _requests(child, given[0], 1)
-    status = MPI.Status() if given[2] else None
+    status = new_status() if given[2] else None
     try:
         done = requests[0].Test(status)
     finally:
@@ -79,7 +79,7 @@ def _all(method: str, child: Child, given: tuple[int, ...]) -> None:
 def _any(method: str, child: Child, given: tuple[int, ...]) -> None:
     count, address, index_at, flag, place = given if len(given) == 5 else (*given[:3], 0, given[3])
     numbers, requests = _requests(child, address, count)
-    status = MPI.Status()
+    status = new_status()
     active = _active(requests)
     index, done = c.UNDEFINED, True
     try:
@@ -127,7 +127,7 @@ for _body, _name in ((_all, "all"), (_any, "any"), (_some, "some")):
 @by_hand
 def Improbe(child: Child, given: tuple[int, ...]) -> None:
     source, tag, comm, flag, message, place = given
-    status = MPI.Status()
+    status = new_status()
     found = child.handles.get(comm, MPI.Comm).Improbe(source, tag, status)
     write_integers(child, flag, [found is not None], "i")
     if found is not None:
@@ -151,9 +151,3 @@ def Request_free(child: Child, given: tuple[int, ...]) -> None:
     numbers, requests = _requests(child, given[0], 1)
     requests[0].Free()
     _settle(child, given[0], numbers, requests)
-
-
-@by_hand
-def Get_count(child: Child, given: tuple[int, ...]) -> None:
-    count = read_status(child, given[0]).Get_count(child.handles.get(given[1], MPI.Datatype))
-    write_integers(child, given[2], [count], "i")
