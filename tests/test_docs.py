@@ -15,7 +15,7 @@ import pytest
 from tests.campaign import CAMPAIGN
 from tests.doc_blocks import PAGES, ROOT, blocks, comparable, rerun
 from tests.notebooks import NOTEBOOKS, executed, told
-from xsim_py.cli.commands import COMMANDS, whole_parser
+from xsim_py.cli.commands import COMMANDS, COMPILING, whole_parser
 from xsim_py.config.schema import markdown_table
 from xsim_py.report.result import ENDINGS, SUMMARY
 from xsim_py.report.table import every_table
@@ -110,7 +110,7 @@ def options_of(command: str) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "mpiexec"])
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name not in ("mpiexec", *COMPILING)])
 def test_the_reference_has_every_option_and_no_other(command: str):
     cells = [cell for row in rows(DOCS / "reference" / "cli.md", f"xsim {command}") for cell in row]
     written = {

@@ -1,4 +1,4 @@
-"""Executables as programs: on the command line, beside Python programs, refused, and gone after their end."""
+"""Executables as programs: on the command line, next to Python programs, refused, and gone after their end."""
 
 import io
 import os

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shlex
+import subprocess
 from typing import TYPE_CHECKING, Any, Final
-
-from xsim_py.errors import ConfigError
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -64,16 +62,14 @@ def read_compiling(parser: Parser, words: Sequence[str]) -> Namespace:
 
 
 def compile_program(args: Namespace) -> int:
-    """Become the compiler, or print its command."""
+    """Run the compiler and return its exit status, or print its command."""
     words = [word for word in args.arguments if word not in _SHOWING]
     line = command_line(args.command, words)
     if len(words) < len(args.arguments):
         print(shlex.join(line))
         return 0
-    try:
-        os.execvp(line[0], line)
-    except OSError as error:
-        raise ConfigError(f"{args.command}: cannot run {line[0]}: {error.strerror}") from None
+    status = subprocess.run(line, check=False).returncode
+    return status if status >= 0 else 128 - status
 
 
 def command_line(language: str, arguments: Sequence[str]) -> list[str]:
