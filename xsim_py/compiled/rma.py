@@ -16,7 +16,7 @@ from xsim_py.mpi4py.inside import window_of
 from xsim_py.process.ranks import current
 
 from .by_hand import MAKERS, MPI, Body, by_hand
-from .calls import FAMILIES, bind, write_handle, write_integers
+from .calls import bind, write_handle, write_integers
 from .child import BadAddress, Child
 from .convert import CParameter, write_changes
 
@@ -111,9 +111,6 @@ class RemoteWin(MPI.Win):  # type: ignore[misc]
             child.call_back(_UNMAP, 0, kept.mapped, max(sum(window.shape.sizes), 1))
 
 
-FAMILIES["WINDOW"] = RemoteWin
-
-
 def _running() -> Child:
     found: Child = current.running().rank.private("child", dict)
     return found
@@ -156,6 +153,13 @@ def Win_allocate_shared(child: Child, given: tuple[int, ...]) -> None:
     window = _create(child, given[5], RemoteWin.Allocate_shared, given[0], given[1:4])
     _kept(window).mapped = _mapped(child, window.segment)
     write_integers(child, given[4], [_base(window, window.comm.me)], "q")
+
+
+@by_hand
+def Win_create_dynamic(child: Child, given: tuple[int, ...]) -> None:
+    info, comm, win = given
+    made = RemoteWin.Create_dynamic(child.handles.get(info, MPI.Info), child.handles.get(comm, MPI.Comm))
+    write_handle(child, win, made)
 
 
 def _create(child: Child, place: int, make: Any, memory: object, others: tuple[int, ...]) -> Any:
