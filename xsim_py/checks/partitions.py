@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.mpi.constants import PROC_NULL
-from xsim_py.mpi4py.bufspec import UserBuffer, message
+from xsim_py.mpi4py.bufspec import message
 from xsim_py.mpi4py.inside import impl_of
 
 from . import buffers, signatures
@@ -35,13 +35,7 @@ def _prepared(*, sends: bool) -> Callable[..., After | None]:
             if record is None or peer == PROC_NULL:
                 return
             parsed = message(buf, writable=not sends, blocks=partitions)
-            size_bytes = parsed.count * parsed.datatype.extent
-            record.partitions = [
-                buffers.PackedMemory(
-                    UserBuffer(parsed.memory, parsed.offset + i * size_bytes, parsed.count, parsed.datatype)
-                )
-                for i in range(partitions)
-            ]
+            record.partitions = [buffers.PackedMemory(parsed.block(i)) for i in range(partitions)]
             record.sends = sends
             signature = signatures.of_elements(parsed.datatype, parsed.count * partitions)
             side = call.side(core, peer, tag, signature, sends)

@@ -237,6 +237,10 @@ class RemoteElements(UserBuffer):
         """Return a buffer of another number of elements at the same place."""
         return RemoteElements(self.child, self.offset, count, self.datatype)
 
+    def block(self, i: int) -> RemoteElements:
+        """Return a buffer of block `i` alone."""
+        return RemoteElements(self.child, self._at(i), self.count, self.datatype)
+
     def spread(self, offsets: list[int]) -> RemoteBlocks:
         """Return blocks like the first one at these addresses."""
         return RemoteBlocks(self.child, [self.count] * len(offsets), offsets, [self.datatype] * len(offsets))

@@ -130,6 +130,10 @@ class UserBuffer:
         """Return the datatype of the elements of block `i`."""
         return self.datatype
 
+    def block(self, i: int) -> UserBuffer:
+        """Return a buffer of block `i` alone."""
+        return UserBuffer(self.memory, self._at(i), self.count, self.datatype)
+
     def _at(self, i: int) -> int:
         return self.offset + i * self.count * self.datatype.extent
 

@@ -74,6 +74,8 @@ def posts() -> None:
     win.Wait()
     show("posted", window)
     win.Free()
+    for group in (everyone, origin, target):
+        group.Free()
 
 
 def dynamic() -> None:
