@@ -133,6 +133,34 @@ static void shared(void) {
   MPI_Comm_free(&node);
 }
 
+static void handle(MPI_Win *win, int *code, ...) {
+  int class, rank;
+  MPI_Group group;
+  MPI_Error_class(*code, &class);
+  MPI_Win_get_group(*win, &group);
+  MPI_Group_rank(group, &rank);
+  MPI_Group_free(&group);
+  printf("%d: handled %d on rank %d\n", me, class == MPI_ERR_RANK, rank);
+}
+
+static void errors(void) {
+  int value = 0, code, class;
+  MPI_Errhandler handler;
+  MPI_Win win;
+  MPI_Win_create(&value, sizeof value, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+  MPI_Win_create_errhandler(handle, &handler);
+  MPI_Win_set_errhandler(win, handler);
+  MPI_Errhandler_free(&handler);
+  MPI_Win_fence(0, win);
+  MPI_Put(&value, 1, MPI_INT, n, 0, 1, MPI_INT, win);
+  MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+  code = MPI_Put(&value, 1, MPI_INT, n, 0, 1, MPI_INT, win);
+  MPI_Error_class(code, &class);
+  printf("%d: returned %d\n", me, class == MPI_ERR_RANK);
+  MPI_Win_fence(0, win);
+  MPI_Win_free(&win);
+}
+
 int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &me);
@@ -142,6 +170,7 @@ int main(int argc, char **argv) {
   posts();
   dynamic();
   shared();
+  errors();
   MPI_Finalize();
   return 0;
 }

@@ -113,8 +113,22 @@ def shared() -> None:
     node.Free()
 
 
+def errors() -> None:
+    win = MPI.Win.Create(ints(0), 1, comm=world)
+    win.Fence()
+    try:
+        win.Put(ints(0), size)
+    except MPI.Exception as error:
+        is_rank = int(error.Get_error_class() == MPI.ERR_RANK)
+        print(f"{me}: handled {is_rank} on rank {me}")
+        print(f"{me}: returned {is_rank}")
+    win.Fence()
+    win.Free()
+
+
 fences()
 locks()
 posts()
 dynamic()
 shared()
+errors()
