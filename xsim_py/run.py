@@ -256,7 +256,9 @@ def make_job(
     job = Job(with_packages(spec, settings.private, settings.share, programs.programs), programs, settings)
     job.label, job.traced, job.schedule = settings.label or label, settings.trace, schedule or settings.schedule
     job.links = settings.links
-    job.profile = Profile(job.transport.local[0]) if settings.profile else None
+    if settings.profile:
+        has_processes = any(each.kind == "executable" for each in programs.programs)
+        job.profile = Profile(job.transport.local[0], has_processes=has_processes)
     job.set_failures(settings.fail, ft=settings.ft, restart=settings.restart)
     return job
 

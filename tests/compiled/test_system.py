@@ -3,12 +3,14 @@
 import io
 import subprocess
 from pathlib import Path
+from time import perf_counter, process_time
 from typing import Any
 
 import pytest
 
 from xsim_py import simulate
 from xsim_py.cli.cc import command_line
+from xsim_py.process.profiler import PARTS, Profile
 from xsim_py.report import Result
 
 SOURCES = Path(__file__).parent / "programs" / "more"
@@ -50,3 +52,12 @@ def test_computation_is_charged_by_the_clock_of_the_process(built: Path, tmp_pat
     recorded = times_s(f"record={file}")
     assert "compute.c:21" in file.read_text()
     assert times_s(file)[1:] == recorded[1:]
+
+
+def test_a_profile_counts_the_wait_for_a_process_as_the_program():
+    profile = Profile(0, has_processes=True)
+    profile._then_s, profile._used_s = perf_counter() - 1, process_time()  # a second without use of the processor
+    profile._sample(0, None)
+    parts = dict(zip(PARTS, profile.of(0), strict=True))
+    assert parts["program"] > 0.9
+    assert parts["rest"] < 0.1

@@ -6,6 +6,7 @@ import os
 import re
 import struct
 import subprocess
+import sys
 from typing import BinaryIO, NamedTuple
 
 from xsim_py.errors import ConfigError
@@ -38,6 +39,8 @@ def is_executable(file: str | os.PathLike[str]) -> bool:
 
 def refuse_unusable(file: str, name: str) -> None:
     """Raise a `ConfigError` if an ELF file cannot run as a rank, with a remedy."""
+    if sys.platform != "linux":
+        raise ConfigError(f"{name}: executables can only be simulated on Linux")
     with open(file, "rb") as data, open("/proc/self/exe", "rb") as own:
         header, host = _header(data), _header(own)
     if header is None or header.kind == _RELOCATABLE:

@@ -13,7 +13,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import TYPE_CHECKING
 
 from xsim_py.code_origin import PACKAGE, is_installed
@@ -37,6 +37,7 @@ _FLOORS = {
     "failure": "engine",
     "mpi": "mpi",
     "mpi4py": "mpi",
+    "compiled": "mpi",
 }
 _FUNCTIONS = {
     "_wait_for_peers": "waiting",
@@ -51,12 +52,13 @@ _STARTER = "process/programs/program.py"
 class Profile:
     """Seconds of wall time, by shard and part."""
 
-    def __init__(self, first_shard: int) -> None:
+    def __init__(self, first_shard: int, *, has_processes: bool = False) -> None:
         if threading.current_thread() is not threading.main_thread():
             raise ConfigError("profile: a profile needs the main thread, and simulate() was called in another")
         # By the shard's number and one of `PARTS`.
         self.seconds: defaultdict[tuple[int, str], float] = defaultdict(float)
         self._first = first_shard
+        self._has_processes = has_processes  # of compiled programs, for which this one waits without samples
         self._parts: dict[CodeType, str] = {}
 
     @contextmanager
@@ -74,7 +76,7 @@ class Profile:
     def begin(self, first_shard: int) -> None:
         """Begin sampling in a process whose first shard this is; it may be a fork of one that already samples."""
         self._first = first_shard
-        self._then_s = perf_counter()
+        self._then_s, self._used_s = perf_counter(), process_time()
         signal.setitimer(signal.ITIMER_PROF, _EVERY_S, _EVERY_S)
 
     def of(self, shard: int) -> list[float]:
@@ -82,10 +84,12 @@ class Profile:
         return [self.seconds[shard, part] for part in PARTS]
 
     def _sample(self, _: int, frame: FrameType | None) -> None:
-        now_s = perf_counter()
+        now_s, used_s = perf_counter(), process_time()
         part, shard = self._place(frame)
-        self.seconds[shard, part] += now_s - self._then_s
-        self._then_s = now_s
+        idle_s = max(now_s - self._then_s - (used_s - self._used_s), 0.0) if self._has_processes else 0.0
+        self.seconds[shard, "program"] += idle_s
+        self.seconds[shard, part] += now_s - self._then_s - idle_s
+        self._then_s, self._used_s = now_s, used_s
 
     def _place(self, frame: FrameType | None) -> tuple[str, int]:
         """Return the part that the frame belongs to, and the active shard."""
