@@ -67,6 +67,7 @@ def test_packing_and_everything_asked_of_a_type_is_what_it_is_in_mpich() -> None
 
     @given(st.integers(0, 2**32), st.integers(1, 4), st.booleans())
     @example(0, 1, True)
+    @example(462054494, 2, False)  # a struct of a short and a type of one short
     def same(seed: int, depth: int, is_emptied: bool) -> None:
         rng = random.Random(seed)
         recipe = recipes.random_recipe(rng, depth)

@@ -180,14 +180,18 @@ def _is_rounded(types: Sequence[Type], members: Sequence[tuple[int, int, Type]])
     """
     if len(members) == 1 and members[0][2].is_predefined:
         return False
-    return len({_original(old) for old in types}) > 1
+    return len({_representation(old) for old in types}) > 1
 
 
-def _original(core: Type) -> Type:
-    """Return the original of a duplicate, possibly of another duplicate."""
-    while core.recipe.combiner == c.COMBINER_DUP:
-        core = core.recipe.types[0]
-    return core
+def _representation(core: Type) -> object:
+    """Return what MPICH compares of two types: integers of one size are equal, as is a type of one of them."""
+    inner = core.recipe.types
+    while len(inner) == 1 and (core.elements, core.lb, core.extent) == (inner[0].elements, inner[0].lb, inner[0].extent):
+        core = inner[0]
+        inner = core.recipe.types
+    if core.dtype is None or core.kind == "pair":
+        return core
+    return "i" if core.dtype.kind in "iuU" else core.dtype.kind, core.size
 
 
 def duplicate(old: Type) -> Type:
