@@ -185,10 +185,11 @@ def _is_rounded(types: Sequence[Type], members: Sequence[tuple[int, int, Type]])
 
 def _representation(core: Type) -> object:
     """Return what MPICH compares of two types: integers of one size are equal, as is a type of one of them."""
-    inner = core.recipe.types
-    while len(inner) == 1 and (core.elements, core.lb, core.extent) == (inner[0].elements, inner[0].lb, inner[0].extent):
-        core = inner[0]
-        inner = core.recipe.types
+    while len(core.recipe.types) == 1:
+        (inner,) = core.recipe.types
+        if (core.elements, core.lb, core.extent) != (inner.elements, inner.lb, inner.extent):
+            break
+        core = inner
     if core.dtype is None or core.kind == "pair":
         return core
     return "i" if core.dtype.kind in "iuU" else core.dtype.kind, core.size
