@@ -85,7 +85,7 @@ def predefined_sizes() -> bytes:
 class Handles:
     """The objects of one program, by the numbers that it knows."""
 
-    __slots__ = ("_free", "_next", "_numbers", "addresses", "comms", "objects")
+    __slots__ = ("_free", "_next", "_numbers", "addresses", "comms", "later", "objects")
 
     def __init__(self) -> None:
         if not _PREDEFINED:
@@ -96,6 +96,7 @@ class Handles:
         self._numbers: dict[int, list[int]] = {}  # by address of the object behind the handle: number, and how often
         self._next = _FIRST
         self._free: list[int] = []
+        self.later: dict[int, Any] = {}  # error handlers of communicators that do not exist yet, by number
         self.addresses: dict[tuple[object, ...], tuple[int, int]] = {}
         """Memory of the program that the binding has allocated, by purpose: address and size."""
 

@@ -16,12 +16,12 @@ from xsim_py.mpi4py import send_buffers
 from xsim_py.mpi4py.commhandle import mailbox
 from xsim_py.mpi4py.group import group_of
 from xsim_py.mpi4py.handle import handle_of
-from xsim_py.mpi4py.inside import comm_of, handler_owner_of, impl_of, live_impl
+from xsim_py.mpi4py.inside import comm_of, handler_owner_of, impl_of, live_impl, task_of
 from xsim_py.mpi4py.request import Task
 
 from .by_hand import MAKERS, MPI, Body, by_hand, register
 from .calls import bind, elements, integers, write_handle, write_integers
-from .convert import CParameter
+from .convert import CParameter, null_number
 
 if TYPE_CHECKING:
     from .child import Child
@@ -322,8 +322,28 @@ def Comm_iagree(child: Child, given: Given) -> None:
 @by_hand
 def Comm_ishrink(child: Child, given: Given) -> None:
     made, request = child.handles.get(given[0], MPI.Comm).Ishrink()
-    write_integers(child, given[1], [child.handles.add(made)], "q")
+    number = child.handles.add(made)
+    task = task_of(request)
+    shrink = task.finish
+
+    def finish(result: object) -> None:
+        shrink(result)
+        handler = child.handles.later.pop(number, None)
+        if handler is not None:
+            made.Set_errhandler(handler)
+
+    task.finish = finish
+    write_integers(child, given[1], [number], "q")
     write_integers(child, given[2], [child.handles.add(request)], "q")
+
+
+@by_hand
+def Comm_set_errhandler(child: Child, given: Given) -> None:
+    comm, handler = child.handles.get(given[0], MPI.Comm), child.handles.get(given[1], MPI.Errhandler)
+    if comm or given[0] == null_number(MPI.Comm):
+        comm.Set_errhandler(handler)
+    else:
+        child.handles.later[given[0]] = handler  # it is still being shrunk
 
 
 @by_hand
