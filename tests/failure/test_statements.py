@@ -77,6 +77,15 @@ def test_a_failure_may_be_written_as_people_do(text: str, meaning: object) -> No
 
 
 @pytest.mark.parametrize(
+    ("name", "call"),
+    [("MPI_Allreduce", "Allreduce"), ("MPI_Win_lock_all", "Lock_all"), ("PMPI_Send", "Send"), ("MPIX_Comm_agree", "Agree")],
+)
+def test_a_call_may_have_its_name_in_c(name: str, call: str) -> None:
+    read = [parse_statement(f"rank=3 before its 2nd {each}", HERE) for each in (name, call)]
+    assert read[0] == read[1] == CallSite(3, True, 2, call, None)
+
+
+@pytest.mark.parametrize(
     ("ordinal", "number"), [("1st", 1), ("2nd", 2), ("3rd", 3), ("4th", 4), ("11th", 11), ("12th", 12), ("113th", 113),
                             ("21st", 21), ("102nd", 102), ("33rd", 33)]
 )  # fmt: skip

@@ -34,6 +34,7 @@ _TRACE: Final = re.compile(r"trace\s*=\s*(.+)")
 _NUMERAL: Final = re.compile(r"([0-9]{1,18})(?:st|nd|rd|th)")
 _FINITE: Final = re.compile(r"[0-9]{1,18}(?:\.[0-9]*)?(?:[eE][-+]?[0-9]{1,2})?")
 _WORDS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+_IN_C: Final = re.compile("P?MPIX?_(?:Comm_|File_|Intercomm_|Win_)?(.+)")
 LEGIO_CALLS: Final = ("agree_group", "alive", "create_from_group", "create_group", "shrink_group")
 """The calls of `xsim_py.legio`, in which no failure can be placed."""
 _EXPLICIT: Final = "rank=5@1.2ms, node=3@10ms or rank=3 before its 2nd Allreduce"
@@ -83,7 +84,13 @@ def _at_call(level: str, number: str, when: str, ordinal: str, name: str) -> Cal
     if count < 1:
         raise ValueError(f"expected the number of a call, got {ordinal!r}; write first, 2nd, 3rd, ...")
     into_ps = None if when in ("before", "after") else parse_time_ps(when.split()[0])
-    return CallSite(int(number), when != "after", count, name, into_ps)
+    return CallSite(int(number), when != "after", count, _in_python(name), into_ps)
+
+
+def _in_python(name: str) -> str:
+    """Return the name of a call in mpi4py for its name in C: ``Allreduce`` for ``MPI_Allreduce``."""
+    in_c = _IN_C.fullmatch(name)
+    return in_c[1][0].upper() + in_c[1][1:] if in_c else name
 
 
 def _keyed(word: str, first: str, rest: str, place: Location) -> DrawSpec | Fault | list[Problem]:
