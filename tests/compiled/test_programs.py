@@ -17,7 +17,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("built")
-    for source, compiler in (("ends.c", "cc"), ("streams.cpp", "c++")):
+    for source, compiler in (("ends.c", "cc"), ("streams.cpp", "c++"), ("waits.c", "cc"), ("spin.c", "cc")):
         words = [compiler, "-g", f"-I{INCLUDE}", source, "-o", str(folder / Path(source).stem)]
         subprocess.run([*words, f"-L{library()}", "-lmpi_abi"], check=True, cwd=PROGRAMS)
     return folder
@@ -68,3 +68,15 @@ def test_a_rank_fails_before_a_call_of_its_program(built: Path):
     (failure,) = result.failures
     assert (failure["rank"], failure["cause"]) == (1, "injected: rank=1 before its 1st Barrier")
     assert "ends.c:46 in main: MPI_Barrier(MPI_COMM_WORLD);" in result.report
+
+
+def test_threads_wait_in_real_time(built: Path):
+    _, out, _ = run(built / "waits")
+    assert sorted(out.splitlines()) == sorted(f"{i}: in time" for i in range(4) for _ in range(3))
+
+
+def test_a_line_of_the_program_that_only_reads_a_clock_waits(built: Path):
+    """Its ticks grow, so an hour ends soon; those of a library, which reads for many lines, stay as they are."""
+    result, out, _ = run(built / "spin")
+    assert [float(line) for line in out.splitlines()] == pytest.approx([3600, 3600, 3600], rel=0.01)
+    assert any("spin.c:8" in warning for warning in result.warnings)

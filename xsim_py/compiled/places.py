@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
+from mmap import ACCESS_READ, mmap
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
@@ -53,7 +54,7 @@ class SourcePlaces:
             with current.outside():
                 file, offset = self._offset(address, pid)
                 if file not in self._files:
-                    self._files[file] = _Lines(file)
+                    self._files[file] = _Lines(file, is_own=file == os.readlink(f"/proc/{pid}/exe"))
                 # The return address is that of the next instruction, possibly of the next line.
                 found = self._found[address] = self._files[file].place(offset - 1)
         return found
@@ -77,8 +78,9 @@ class SourcePlaces:
 class _Lines:
     """The lines of a file with code; `addr2line` of the binutils reads its debug information, once for a run."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, *, is_own: bool) -> None:
         self._file = file
+        self._names = {COMPILED: is_own and not _is_interpreter(file)}
         self._places: dict[int, Callable[..., Any]] = {}
         self._segments = _segments(file)
         tool = shutil.which("addr2line")
@@ -98,7 +100,7 @@ class _Lines:
         if found is None:
             name, source, line = self._looked_up(_address(self._segments, offset))
             code = _CODE.replace(co_name=name, co_qualname=name, co_filename=source, co_firstlineno=line - 1)
-            found = self._places[offset] = FunctionType(code, {COMPILED: True}, name)
+            found = self._places[offset] = FunctionType(code, self._names, name)
         return found
 
     def _looked_up(self, address: int) -> tuple[str, str, int]:
@@ -113,6 +115,12 @@ class _Lines:
             return name, source, int(line)
         at = f"{address:#x}"
         return at if name == "??" else f"{name}, {at}", self._file, 1
+
+
+def _is_interpreter(file: str) -> bool:
+    """Return True for an executable of CPython, which reads the clock in one line for all lines of Python."""
+    with open(file, "rb") as data, mmap(data.fileno(), 0, access=ACCESS_READ) as content:
+        return content.find(b"\0Py_BytesMain\0") >= 0
 
 
 def _segments(file: str) -> list[tuple[int, int, int]]:

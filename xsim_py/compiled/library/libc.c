@@ -175,9 +175,13 @@ static struct timespec real_end(const struct timespec *end) {
 typedef const struct timespec *end_time;
 WAITING(pthread_cond_timedwait, (pthread_cond_t *c, pthread_mutex_t *m, end_time t), t, c, m, t)
 WAITING(pthread_mutex_timedlock, (pthread_mutex_t *m, end_time t), t, m, t)
+WAITING(pthread_rwlock_timedrdlock, (pthread_rwlock_t *l, end_time t), t, l, t)
+WAITING(pthread_rwlock_timedwrlock, (pthread_rwlock_t *l, end_time t), t, l, t)
 WAITING(sem_timedwait, (sem_t *s, end_time t), t, s, t)
 #if __GLIBC_PREREQ(2, 30)
 WAITING(pthread_cond_clockwait, (pthread_cond_t * c, pthread_mutex_t *m, clockid_t id, end_time t), t, c, m, id, t)
+WAITING(pthread_mutex_clocklock, (pthread_mutex_t * m, clockid_t id, end_time t), t, m, id, t)
+WAITING(sem_clockwait, (sem_t *restrict s, clockid_t id, end_time restrict t), t, s, id, t)
 #endif
 
 /* ------------------------------------------------------------------------------------------ process, node, entropy */

@@ -20,7 +20,9 @@ from typing import NamedTuple
 WAITS, RETURNED, NEITHER = "waits", "returned", "neither"
 
 COMPILED = "a line of a compiled program"
-"""A global of frames that represent one: if it reads a clock that often and does nothing else, it waits."""
+"""A global of frames that represent one. It is true in the program's own lines, which wait if they read a clock that
+often and do nothing else. A library, or an interpreter, reads clocks in one line for many purposes.
+"""
 
 _NO_EFFECT = frozenset(
     ("NOP", "RESUME", "CACHE", "PRECALL", "KW_NAMES", "EXTENDED_ARG", "MAKE_CELL", "COPY_FREE_VARS", "NOT_TAKEN")
@@ -37,8 +39,9 @@ _known: dict[tuple[int, int], tuple[CodeType, str]] = {}  # by identity: hashing
 def waiting_frame(frame: FrameType | None) -> FrameType | None:
     """Return the frame of the loop that waits for the value of the running instruction; None if no loop does."""
     while frame is not None:
-        if frame.f_globals.get(COMPILED):
-            return frame
+        is_own = frame.f_globals.get(COMPILED)
+        if is_own is not None:
+            return frame if is_own else None
         use = _use_of(frame.f_code, frame.f_lasti)
         if use != RETURNED:
             return frame if use == WAITS else None
