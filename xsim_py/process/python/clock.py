@@ -11,7 +11,7 @@ A tick is not an event: other ranks and other threads of the rank continue only 
 
 An installed module that all ranks share reads clocks for other purposes: a compiler measures each of its steps and must
 not be suspended in the middle of its work, where another rank would find it. There a clock begins to tick much later,
-and no other rank runs meanwhile.
+and no other rank runs meanwhile. The same applies to libraries of compiled programs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from xsim_py.process.ranks.patches import Table, Wrapper
 from xsim_py.process.ranks.queues import yield_to_threads
 from xsim_py.process.ranks.rank import EPOCH_S
 
-from .waiting_loops import waiting_frame
+from .waiting_loops import COMPILED, waiting_frame
 
 # This many readings at one time are free, so a program that only measures is not delayed.
 _PATIENT_READS = 1000
@@ -83,7 +83,8 @@ def read_ps(before: int = 0) -> int:
 def _tick(fiber: Fiber, reads: Reads) -> None:
     """Advance the clock by the time of a reading."""
     frame = outside_frame()
-    is_shared = frame.f_code.co_filename.startswith(_installed()) and not fiber.rank.owns(frame.f_globals)
+    is_installed = frame.f_code.co_filename.startswith(_installed()) and not fiber.rank.owns(frame.f_globals)
+    is_shared = is_installed or frame.f_globals.get(COMPILED) is False
     if is_shared and reads.count <= _PATIENT_READS_OF_SHARED:
         return
     tick_ps = _TICK_PS
