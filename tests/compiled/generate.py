@@ -52,7 +52,10 @@ _BY_HAND = (
 
 def texts() -> dict[str, str]:
     """Return the texts of all generated files."""
+    from tests.compiled import fortran
+
     return {
+        **fortran.texts(),
         "include/mpi.h": header(),
         "include/mpi-ext.h": ulfm_header(),
         "calls.c": stubs(),

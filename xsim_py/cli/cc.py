@@ -74,9 +74,10 @@ def compile_program(args: Namespace) -> int:
 
 def command_line(language: str, arguments: Sequence[str]) -> list[str]:
     """Return the command that compiles and, unless the arguments prevent it, links a program."""
-    from xsim_py.compiled.build import INCLUDE, compiler, library
+    from xsim_py.compiled.build import INCLUDE, compiler, library, modules
 
-    line = [*compiler(language), f"-I{INCLUDE}", *arguments]
+    folders = [f"-I{INCLUDE}", *([f"-I{modules()}"] if language == "fc" else [])]
+    line = [*compiler(language), *folders, *arguments]
     if not any(word in _NOT_LINKED for word in arguments):
         line += [f"-L{library()}", "-lmpi_abi"]
     return line

@@ -10,8 +10,12 @@ import subprocess
 import tempfile
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from xsim_py.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SOURCES = Path(__file__).parent / "library"
 INCLUDE = SOURCES / "include"
@@ -19,7 +23,17 @@ INCLUDE = SOURCES / "include"
 
 _SHARED = {
     "libmpi_abi.so.1": (
-        ("runtime.c", "calls.c", "callbacks.c", "hot.c", "libc.c", "local.c", "output.c"),
+        (
+            "runtime.c",
+            "calls.c",
+            "callbacks.c",
+            "fortran.c",
+            "fortran_calls.c",
+            "hot.c",
+            "libc.c",
+            "local.c",
+            "output.c",
+        ),
         ("-Wl,-soname,libmpi_abi.so.1", "-Wl,-z,initfirst", "-lpthread", "-ldl"),
     ),
     "libxsim_parent.so": (("parent.c",), ()),
@@ -51,7 +65,26 @@ def library() -> Path:
         key.update(path.name.encode() + path.read_bytes())
     folder = _cache() / f"compiled-{key.hexdigest()}"
     if not folder.is_dir():
-        _build(words, folder)
+        _keep(folder, lambda made: _build(words, made))
+    return folder
+
+
+@cache
+def modules() -> Path:
+    """Return the directory of the modules ``mpi`` and ``mpi_f08``, in the format of the user's Fortran compiler.
+
+    Raises
+    ------
+    ConfigError
+        There is no Fortran compiler, or it fails.
+    """
+    words = compiler("fc")
+    source = SOURCES / "mpi.f90"
+    program = os.path.realpath(shutil.which(words[0]) or words[0])
+    key = repr((words, program, os.stat(program).st_mtime_ns)).encode() + source.read_bytes()
+    folder = _cache() / f"modules-{hashlib.blake2b(key, digest_size=8).hexdigest()}"
+    if not folder.is_dir():
+        _keep(folder, lambda made: _run([*words, "-c", str(source)], made))
     return folder
 
 
@@ -79,17 +112,14 @@ def _cache() -> Path:
     return Path(base if os.path.isabs(base) else os.path.expanduser("~/.cache"), "xsim_py")
 
 
-def _build(words: list[str], folder: Path) -> None:
-    """Compile the library; of several processes that do so at the same time, one puts its result in place."""
+def _keep(folder: Path, make: Callable[[Path], None]) -> None:
+    """Fill a directory of the cache; of several processes that do so at the same time, one puts its result in place."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix="building-") as place:
             made = Path(place, "made")
             made.mkdir()
-            for name, (sources, flags) in _SHARED.items():
-                files = [str(SOURCES / source) for source in sources]
-                _run([*words, *_FLAGS, "-o", str(made / name), *files, *flags])
-            (made / "libmpi_abi.so").symlink_to("libmpi_abi.so.1")
+            make(made)
             try:
                 made.rename(folder)
             except OSError:
@@ -99,8 +129,15 @@ def _build(words: list[str], folder: Path) -> None:
         raise ConfigError(f"{folder}: cannot keep the library for compiled programs there: {error.strerror}") from None
 
 
-def _run(words: list[str]) -> None:
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+def _build(words: list[str], made: Path) -> None:
+    for name, (sources, flags) in _SHARED.items():
+        files = [str(SOURCES / source) for source in sources]
+        _run([*words, *_FLAGS, "-o", name, *files, *flags], made)
+    (made / "libmpi_abi.so").symlink_to("libmpi_abi.so.1")
+
+
+def _run(words: list[str], folder: Path) -> None:
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=folder)
     if done.returncode:
         first = (done.stderr.strip() or f"it ends with status {done.returncode}").splitlines()[0]
         raise ConfigError(f"{words[0]} does not compile the library for compiled programs: {first}")

@@ -18,6 +18,7 @@ from xsim_py.mpi import handles
 from xsim_py.mpi.collectives.channel import EqualBlocks, VariedBlocks
 from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.errors import fail
+from xsim_py.mpi.predefined import FORTRAN_ONLY
 from xsim_py.mpi4py.bufspec import BlockBuffer, UserBuffer, unpack_each, usable
 from xsim_py.mpi4py.handle import CONSTANTS, Handle, handle_of
 from xsim_py.mpi4py.inside import comm_of, impl_of, null_of
@@ -41,7 +42,7 @@ __all__ = [
 ]
 
 _FIRST = 0x1000  # the ABI reserves lower numbers for predefined handles
-_OF_PROGRAM = 1 << 40  # from here on, the program itself gives requests their numbers (library/runtime.c)
+_OF_PROGRAM = 1 << 30  # from here on, the program itself gives requests their numbers (library/runtime.c)
 _PREDEFINED: dict[int, Handle] = {}
 _NULL_TYPES = range(0x2C0, 0x300)  # types of Fortran that are null here have numbers, too
 
@@ -90,6 +91,7 @@ class Handles:
     def __init__(self) -> None:
         if not _PREDEFINED:
             _PREDEFINED.update({each.toint(): each for each in CONSTANTS.values()})
+            _PREDEFINED.update({number: handle_of(MPI.Datatype, each) for number, each in FORTRAN_ONLY.items()})
             _PREDEFINED.update({number: MPI.DATATYPE_NULL for number in _NULL_TYPES if number not in _PREDEFINED})
         self.objects = dict(_PREDEFINED)
         self.comms: dict[int, Communicator] = {}  # those that are in use for messages within a group

@@ -41,8 +41,9 @@ def _send(general: Function) -> Function:
         (sent,) = _SENT(page, SENT_AT)
         if sent < 0:
             return general(child)
+        child.handled = 0
         _send_data(child, _SIX(page, ARGUMENTS_AT), page[PAYLOAD_AT : PAYLOAD_AT + sent])
-        return None
+        return child.handled
 
     return send
 
@@ -71,8 +72,9 @@ def _recv(general: Function) -> Function:
         comm = child.comms.get(number) or child.comm(number)
         if comm is None or capacity < 0 or not _is_plain(source, tag, len(comm.peer_ranks)):
             return general(child)
+        child.handled = 0
         _deliver(child, comm, receive(comm, source, tag, comm.cid, "Comm.Recv"), capacity)
-        return None
+        return child.handled
 
     return recv
 
@@ -88,6 +90,7 @@ def _sendrecv(general: Function) -> Function:
         size = len(comm.peer_ranks)
         if not (0 <= dest < size and 0 <= sendtag <= TAG_LIMIT and _is_plain(source, recvtag, size)):
             return general(child)
+        child.handled = 0
         data = page[PAYLOAD_AT : PAYLOAD_AT + sent]
         operation = start_send(comm, dest, sendtag, data, comm.cid, _SENDRECV, child.place)
         message = receive(comm, source, recvtag, comm.cid, "Comm.Sendrecv")
@@ -95,7 +98,7 @@ def _sendrecv(general: Function) -> Function:
             comm.box.used = None  # the message is used after this wait
             wait(operation)
         _deliver(child, comm, message, capacity)
-        return None
+        return child.handled
 
     return sendrecv
 
@@ -125,10 +128,12 @@ def _isend(general: Function) -> Function:
         (sent,) = _SENT(page, SENT_AT)
         if sent < 0:
             return general(child)
+        child.handled = 0
         given = _SEVEN(page, ARGUMENTS_AT)
         request = _isend_data(child, given, page[PAYLOAD_AT : PAYLOAD_AT + sent])
-        child.write(given[6], _NUMBER.pack(child.handles.add(request)))
-        return None
+        if not child.handled:
+            child.write(given[6], _NUMBER.pack(child.handles.add(request)))
+        return child.handled
 
     return isend
 

@@ -122,11 +122,11 @@ def _basic(mpi_name: str, dtype: str, kind: str, typechar: str, code: str, handl
     return _named(found, mpi_name, numpy_type, kind, handle, typechar, code)
 
 
-def _pair(mpi_name: str, value: str, handle: int) -> Type:
-    """Return the type of a C struct of a value and an int, which is packed without its padding."""
-    members = np.dtype([("value", value), ("index", "i")])
-    in_memory = np.dtype([("value", value), ("index", "i")], align=True)
-    index_at = -(-members[0].itemsize // members[1].itemsize) * members[1].itemsize  # an int is aligned to its size
+def _pair(mpi_name: str, value: str, handle: int, index: str = "i") -> Type:
+    """Return the type of a C struct of a value and an index, which is packed without its padding."""
+    members = np.dtype([("value", value), ("index", index)])
+    in_memory = np.dtype([("value", value), ("index", index)], align=True)
+    index_at = -(-members[0].itemsize // members[1].itemsize) * members[1].itemsize  # aligned to its size
     layout = join([block(members[0].itemsize), place(block(members[1].itemsize), np.array([index_at], np.int64))])
     found = Type(
         layout=lambda: layout,
@@ -163,3 +163,15 @@ def _predefined() -> dict[str, Type]:
 
 PREDEFINED: dict[str, Type] = _predefined()
 """All predefined types by the names mpi4py gives them; aliases and nulls too."""
+
+FORTRAN_ONLY: dict[int, Type] = {
+    0x230: _pair("2REAL", "f", 0x230, "f"),
+    0x231: _pair("2DOUBLE_PRECISION", "d", 0x231, "d"),
+    0x232: _pair("2INTEGER", "i", 0x232),
+    0x2C0: _basic("LOGICAL1", "i1", _L, "b", "i1", 0x2C0),
+    0x2C8: _basic("LOGICAL2", "i2", _L, "h", "i2", 0x2C8),
+    0x2D0: _basic("LOGICAL4", "i4", _L, "i", "i4", 0x2D0),
+    0x2D8: _basic("LOGICAL8", "i8", _L, "l", "i8", 0x2D8),
+    0x2CA: _basic("REAL2", "e", _R, "e", "e", 0x2CA),
+}
+"""Types that mpi4py does not have, by their handles in the ABI: for compiled programs."""

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 struct xsim_page *xsim_page;
+__thread void *xsim_site;
 static __thread int is_inside; /* a call of the simulator, and outside of its callbacks */
 static int64_t apart_ns;       /* processor time at the start and in calls, which is not the program's */
 static pthread_mutex_t one_call = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
@@ -68,7 +69,7 @@ int64_t xsim_call(uint32_t function, int count, const int64_t *arguments, void *
 }
 
 int xsim_ahead(struct xsim_queued *call, const void *data) {
-  static int64_t requests = 1L << 40; /* handles above those that the simulator assigns */
+  static uint32_t requests; /* their handles are above those that the simulator assigns, and fit into an MPI_Fint */
   struct xsim_page *p = xsim_page;
   if (!p || !p->is_ahead || p->depth || call->sent < 0) return 0;
   call->bytes = (uint32_t)(sizeof *call + (size_t)(call->sent + 7) / 8 * 8);
@@ -76,7 +77,8 @@ int xsim_ahead(struct xsim_queued *call, const void *data) {
   pthread_mutex_lock(&one_call);
   int fits = p->queued + call->bytes <= XSIM_QUEUE_BYTES;
   if (fits) {
-    call->request = requests++;
+    call->request = 1 << 30 | (requests++ & ((1 << 30) - 1));
+    if (xsim_site) call->site = (uint64_t)xsim_site;
     memcpy(p->queue + p->queued, call, sizeof *call);
     memcpy(p->queue + p->queued + sizeof *call, data, (size_t)call->sent);
     p->queued += call->bytes;
@@ -106,7 +108,8 @@ int64_t xsim_call_with(uint32_t function, int count, const int64_t *arguments, v
   }
   p->request = XSIM_CALL;
   p->function = function;
-  p->site = (uint64_t)site;
+  p->site = (uint64_t)(xsim_site ? xsim_site : site);
+  xsim_site = NULL;
   if (count) memcpy(p->arguments, arguments, (size_t)count * sizeof *arguments);
   p->sent = p->capacity = -1;
   if (data->sent_bytes >= 0 && data->sent_bytes <= XSIM_PAYLOAD_BYTES) {
@@ -163,6 +166,7 @@ __attribute__((constructor(101))) static void begin(int argc, char **argv, char 
   if (before && *before) setenv("LD_PRELOAD", before, 1); else unsetenv("LD_PRELOAD");
   unsetenv("XSIM_PRELOAD_BEFORE");
   unsetenv("XSIM_PAGE");
+  setenv("GFORTRAN_UNBUFFERED_PRECONNECTED", "y", 0); /* or what it prints would appear at its end */
   if (found == MAP_FAILED) _exit(126);
   madvise(found, XSIM_PAGE_BYTES, MADV_DONTFORK);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
