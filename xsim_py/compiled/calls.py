@@ -26,6 +26,7 @@ from .build import SOURCES
 from .by_hand import AHEAD, FIRST_SERVICE, HOT, MAKERS, MPI, SERVICES, Function, body_of
 from .child import QUEUED, BadAddress
 from .convert import (
+    UNSET,
     CParameter,
     RemoteBlocks,
     RemoteElements,
@@ -341,7 +342,9 @@ def _calling(method: str, converts: list[Convert], outputs: list[Output], status
         values = [convert(child, given) for convert in rest]
         result = getattr(first(child, given), method)(*values)
         if status is not None and given[status] and result is not False:
-            write_status(child, given[status], next(each for each in values if isinstance(each, MPI.Status)))
+            found = next(each for each in values if isinstance(each, MPI.Status))
+            found.error = UNSET  # only calls for several messages set it (MPI 5.0, 3.2.5)
+            write_status(child, given[status], found)
         if child.handled:
             return
         if len(outputs) == 1:
@@ -477,7 +480,10 @@ def elements(child: Child, address: int, count: int, datatype: int) -> Any:
     """Return a message in the program's memory, or `IN_PLACE`."""
     if address == 1:
         return MPI.IN_PLACE
-    return RemoteElements(child, address, count, impl_of(child.handles.get(datatype, MPI.Datatype)))
+    kind = child.handles.get(datatype, MPI.Datatype)
+    if not count and not kind:
+        kind = MPI.BYTE  # MPICH and Open MPI look at the type of elements only
+    return RemoteElements(child, address, count, impl_of(kind))
 
 
 def blocks(child: Child, address: int, counts: list[int], displacements: list[int], datatypes: list[Any]) -> Any:

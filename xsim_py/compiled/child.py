@@ -313,7 +313,9 @@ class Child:
         return found
 
     def write(self, address: int, data: bytes) -> None:
-        """Write to memory of the program, before its next instruction."""
+        """Write to memory of the program, before its next instruction; do nothing if the process has ended."""
+        if self.is_over:  # a receive completes whose request has been freed
+            return
         size = len(data)
         padded = (size + 7) // 8 * 8 + 16
         if self._written + padded <= _PATCH_BYTES:

@@ -89,7 +89,7 @@ def _reduced(
     total = count
     if row.name == "Reduce_scatter":
         counts = integers(child, count, comm.Get_size(), codes[2])
-        total, count = sum(counts), counts[comm.Get_rank()] if not comm.Is_inter() else sum(counts)
+        total, count = sum(counts), counts[comm.Get_rank()]
     in_place = sent == 1
     if in_place and row.name == "Reduce_scatter":
         count = total

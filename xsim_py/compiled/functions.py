@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 # The kinds of callbacks.c.
 _ERROR_HANDLER, _OPERATION, _OPERATION_LARGE, _COPY, _DELETE, _QUERY, _FREE, _CANCEL = range(8)
 
+_HOST = 503  # deprecated since MPI 4.1, and not in mpi4py
 _LAST_PREDEFINED = 1000  # the ABI reserves the keys up to it
 
 
@@ -78,7 +79,7 @@ def _create_keyval(kind: str, child: Child, given: tuple[int, ...]) -> None:
 
 def _get_attr(family: Any, child: Child, given: tuple[int, ...]) -> None:
     number, keyval, place, flag = given
-    value = child.handles.get(number, family).Get_attr(keyval)
+    value = MPI.PROC_NULL if keyval == _HOST else child.handles.get(number, family).Get_attr(keyval)
     if value is not None and keyval <= _LAST_PREDEFINED:
         address = memory_for(child, 4, "attribute", number, keyval)
         write_integers(child, address, [int(value)], "i")

@@ -76,7 +76,8 @@ class BoundHandler:
         function = self.handler.function
         if function is None:
             rank = comm.box.rank.number
-            abort_job(error.Get_error_class(), f"{self.handler.name} at rank {rank} on {comm.label()}: {error}")
+            status = error.Get_error_class() & 0xFF or 1  # a class of the program may be a multiple of 256
+            abort_job(status, f"{self.handler.name} at rank {rank} on {comm.label()}: {error}")
         try:
             is_fixed = isinstance(self.factory, HandleFactory)
             handle = self.factory.make() if is_fixed else handle_of(self.factory, comm)

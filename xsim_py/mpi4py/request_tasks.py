@@ -60,12 +60,12 @@ class Task:
             return self._background(operation, status)
         if isinstance(operation, GeneralizedOperation):
             return operation.outcome(status)
+        if operation is None and self.null_source:
+            if status is not None:
+                set_message(status, c.PROC_NULL, c.ANY_TAG, 0)
+            return None
         set_empty(status)
-        if operation is not None and self.finish is not None:
-            return self.finish(None)
-        if self.null_source and status is not None:
-            set_message(status, c.PROC_NULL, c.ANY_TAG, 0)
-        return None
+        return self.finish(None) if operation is not None and self.finish is not None else None
 
     def deliver_before_completion(self) -> None:
         """After a successful status query: deliver the data, which completion then does not repeat."""

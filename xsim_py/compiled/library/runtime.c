@@ -132,8 +132,8 @@ int64_t xsim_call_with(uint32_t function, int count, const int64_t *arguments, v
       free((void *)p->arguments[0]);
     p->request = XSIM_RETURNED;
   }
-  if (p->received >= 0 && data->received) {
-    memcpy(data->received, p->payload, (size_t)p->received);
+  if (p->received >= 0) {
+    if (data->received) memcpy(data->received, p->payload, (size_t)p->received);
     if (data->status) {
       int *fields = data->status;
       int64_t size = p->received;

@@ -1,0 +1,51 @@
+/* Empty messages without a buffer or a type, freed requests, and which calls set the error of a status. */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int me, n;
+static char line[500];
+#define SAY(...) (snprintf(line, sizeof line, __VA_ARGS__), dprintf(1, "%d: %s\n", me, line))
+
+static void say(const char *what, const MPI_Status *status) {
+  int count = -5;
+  MPI_Get_count(status, MPI_INT, &count);
+  SAY("%s: source %d tag %d error %d count %d", what, status->MPI_SOURCE, status->MPI_TAG, status->MPI_ERROR, count);
+}
+
+int main(int argc, char **argv) {
+  MPI_Request request;
+  MPI_Message message;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &me);
+  MPI_Comm_size(MPI_COMM_WORLD, &n);
+  MPI_Status status = {.MPI_SOURCE = 71, .MPI_TAG = 72, .MPI_ERROR = 73};
+  int next = (me + 1) % n, last = (me + n - 1) % n, *host = NULL, flag = 0;
+  MPI_Isend(NULL, 0, MPI_INT, next, 7, MPI_COMM_WORLD, &request);
+  MPI_Recv(NULL, 0, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &status);
+  say("no buffer", &status);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  MPI_Sendrecv(NULL, 0, MPI_BYTE, next, 8, NULL, 0, MPI_BYTE, MPI_ANY_SOURCE, 8, MPI_COMM_WORLD, &status);
+  say("exchange without buffers", &status);
+  MPI_Recv(NULL, 0, MPI_DATATYPE_NULL, MPI_PROC_NULL, 9, MPI_COMM_WORLD, &status);
+  say("no type", &status);
+  MPI_Mprobe(MPI_PROC_NULL, 5, MPI_COMM_WORLD, &message, &status);
+  say("matched probe", &status);
+  MPI_Mrecv(NULL, 0, MPI_INT, &message, &status);
+  say("matched receive", &status);
+  status.MPI_ERROR = 74;
+  MPI_Irecv(NULL, 0, MPI_INT, MPI_PROC_NULL, 5, MPI_COMM_WORLD, &request);
+  MPI_Wait(&request, &status);
+  say("no source", &status);
+  MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_HOST, &host, &flag);
+  SAY("host %d", flag && *host == MPI_PROC_NULL);
+
+  enum { SIZE = 40000 };
+  char *data = calloc(SIZE, 1);
+  MPI_Irecv(data, SIZE, MPI_CHAR, last, 10, MPI_COMM_WORLD, &request);
+  MPI_Request_free(&request);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (me == 0) MPI_Send(data, SIZE, MPI_CHAR, next, 10, MPI_COMM_WORLD);
+  MPI_Finalize();
+  return 0;
+}
