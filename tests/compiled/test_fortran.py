@@ -61,6 +61,7 @@ deleted 1099511627876 100
 attribute 100 1
 [......] 0
 [valu  ] 1
+extent 24
 product 6, all to all 0 10, maximum 1 at 1, 0
 deleted 1099511627776 100
 """

@@ -13,6 +13,7 @@ void mpi_alltoallw_(void *, I, I, I, void *, I, I, I, I, I);
 void mpi_comm_set_name_(I, const char *, I, size_t), mpi_comm_get_name_(I, char *, I, I, size_t);
 void mpi_comm_create_keyval_(void *, void *, I, intptr_t *, I), mpi_comm_set_attr_(I, I, intptr_t *, I);
 void mpi_comm_get_attr_(I, I, intptr_t *, I, I), mpi_comm_dup_fn_(void), mpi_comm_null_delete_fn_(void);
+void mpi_type_struct_(I, I, I, I, I, I), mpi_type_extent_(I, I, I);
 void mpi_op_create_(void *, I, I, I), mpi_abort_(I, I, I), mpi_info_create_(I, I), mpi_info_set_(I, const char *, const char *, I, size_t, size_t);
 void mpi_info_get_(I, const char *, I, char *, I, I, size_t, size_t);
 double mpi_wtime_(void);
@@ -83,6 +84,10 @@ static void types(void) {
   mpi_allreduce_(&xsim_in_place_, &value, &one, &integer, &op, &world, &e);
   for (int i = 0; i < size; i++) given[i] = 10 * rank + i, counts[i] = 1, places[i] = 4 * i, kinds[i] = integer;
   mpi_alltoallw_(given, counts, places, kinds, got, counts, places, kinds, &world, &e);
+  int lengths[2] = {1, 2}, at[2] = {0, 8}, members[2] = {integer, real8}, made, extent;
+  mpi_type_struct_(&two, lengths, at, members, &made, &e);
+  mpi_type_extent_(&made, &extent, &e);
+  if (!rank) printf("extent %d\n", extent);
   double pair[2] = {rank % 2, rank};
   int maxloc = 0x39, real8_pair = 0x231, error = 9;
   mpi_allreduce_(&xsim_in_place_, pair, &one, &real8_pair, &maxloc, &world, &error);

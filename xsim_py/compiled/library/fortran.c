@@ -227,3 +227,40 @@ FORTRAN(void, grequest_start, (void *query, void *free_fn, void *cancel, MPI_Ain
   CALL(PMPI_Grequest_start(query_own, free_own, cancel_own, r, &c_request));
   NUMBER(request);
 }
+
+/* --------------------------------------------------- deleted in MPI 3.0, and in use: lengths in bytes are of type INTEGER */
+
+FORTRAN(void, type_extent, (int *datatype, int *extent, int *ierror)) {
+  MPI_Aint low, found = 0;
+  CALL(PMPI_Type_get_extent(TO(Datatype, *datatype), &low, &found));
+  *extent = (int)found;
+}
+
+FORTRAN(void, type_hvector, (int *count, int *length, int *stride, int *datatype, int *newtype, int *ierror)) {
+  HANDLE(Datatype, newtype);
+  CALL(PMPI_Type_create_hvector(*count, *length, *stride, TO(Datatype, *datatype), &c_newtype));
+  NUMBER(newtype);
+}
+
+#define WIDE(places) \
+  MPI_Aint wide[*count > 0 ? *count : 1]; \
+  for (int i = 0; i < *count; i++) wide[i] = places[i]
+
+FORTRAN(void, type_hindexed, (int *count, int *lengths, int *places, int *datatype, int *newtype, int *ierror)) {
+  WIDE(places);
+  HANDLE(Datatype, newtype);
+  CALL(PMPI_Type_create_hindexed(*count, lengths, wide, TO(Datatype, *datatype), &c_newtype));
+  NUMBER(newtype);
+}
+
+FORTRAN(void, type_struct, (int *count, int *lengths, int *places, int *types, int *newtype, int *ierror)) {
+  WIDE(places);
+  HANDLES(Datatype, types, *count);
+  HANDLE(Datatype, newtype);
+  CALL(PMPI_Type_create_struct(*count, lengths, wide, c_types, &c_newtype));
+  NUMBER(newtype);
+}
+
+FORTRAN(void, errhandler_set, (int *comm, int *errhandler, int *ierror)) {
+  CALL(PMPI_Comm_set_errhandler(TO(Comm, *comm), TO(Errhandler, *errhandler)));
+}
