@@ -78,7 +78,7 @@ def test_a_failure_may_be_written_as_people_do(text: str, meaning: object) -> No
 
 @pytest.mark.parametrize(
     ("name", "call"),
-    [("MPI_Allreduce", "Allreduce"), ("MPI_Win_lock_all", "Lock_all"), ("PMPI_Send", "Send"), ("MPIX_Comm_agree", "Agree")],
+    [("MPI_Bcast", "Bcast"), ("MPI_Win_lock_all", "Lock_all"), ("PMPI_Send", "Send"), ("MPIX_Comm_agree", "Agree")],
 )
 def test_a_call_may_have_its_name_in_c(name: str, call: str) -> None:
     read = [parse_statement(f"rank=3 before its 2nd {each}", HERE) for each in (name, call)]
