@@ -1,4 +1,4 @@
-"""Tests of compiled programs need a C and a C++ compiler, like their users; without them, only the others are collected."""
+"""Tests of compiled programs need a C and a C++ compiler, as their users do; only the others run without them."""
 
 import shutil
 
