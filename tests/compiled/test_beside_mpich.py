@@ -37,5 +37,6 @@ def test_each_rank_writes_what_it_writes_on_mpich(tmp_path: Path, monkeypatch: p
     assert result.ended == "finished", f"{result.report}\n{output.getvalue()}"
     environment = {**os.environ, "LD_LIBRARY_PATH": str(MPICH)}
     words = [str(MPIEXEC), "-n", "3", str(program)]
-    real = subprocess.run(words, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
+    pipes = {"stdin": subprocess.DEVNULL, "capture_output": True}
+    real = subprocess.run(words, env=environment, text=True, check=True, timeout=60, **pipes)
     assert by_rank(output.getvalue()) == by_rank(real.stdout)
