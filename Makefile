@@ -23,7 +23,7 @@ PYTHONS := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)
 CONSTRAINTS := tests/constraints.txt
 PINNED := PIP_CONSTRAINT=$(CONSTRAINTS) PIP_BUILD_CONSTRAINT=$(CONSTRAINTS)
 
-.PHONY: help demo test versions bench ftco-figures xsim-figures pictures bench-peers browser campaign docs ulfm conformance clients clean
+.PHONY: help demo test versions bench ftco-figures xsim-figures pictures bench-peers browser campaign docs ulfm conformance clients compiled clean
 
 help:
 	@echo 'make demo      install, compare a program on three networks, show how one recovers: a table, two pictures (demo-out/)'
@@ -40,6 +40,7 @@ help:
 	@echo 'make ulfm      install a real Open MPI, and compare programs in which processes die with it (ten minutes)'
 	@echo "make conformance  mpi4py's own tests on virtual ranks, beside the real MPIs that are there (hours)"
 	@echo 'make clients   tests of public packages on virtual ranks, beside a real mpiexec, and their known bugs (hours)'
+	@echo "make compiled  SUITE=mpich/test/mpi: programs of MPICH's test suite, here and under MPICH (hours)"
 	@echo 'make clean     remove what the others made'
 
 $(BIN)/python:
@@ -64,9 +65,9 @@ demo: $(VENV)/installed-plot
 	@echo 'Pictures: demo-out/comparison.png (run times), demo-out/recovery.png (a rank fails, seven go on).'
 	@echo 'Next: $(BIN)/xsim run -n 64 YOUR_PROGRAM.py, and docs/start/first-run.md'
 
-SUITE := .conformance/downloaded
+MPI4PY_TESTS := .conformance/downloaded
 
-$(SUITE): tests/conformance/suite.py | $(VENV)/installed-test
+$(MPI4PY_TESTS): tests/conformance/suite.py | $(VENV)/installed-test
 	@echo "fetching mpi4py's own tests"
 	@$(BIN)/python -m tests.conformance --download
 	@touch $@
@@ -75,7 +76,7 @@ $(SUITE): tests/conformance/suite.py | $(VENV)/installed-test
 # with this and with the tests; its output comes last. To rewrite the assertions takes each worker three times as
 # long as to import the tests, so only those of failed tests are rewritten: they run again and show the values that were
 # compared.
-test: $(VENV)/installed-test $(SUITE)
+test: $(VENV)/installed-test $(MPI4PY_TESTS)
 	@$(BIN)/python -m tests.versions --check
 	@$(BIN)/python -m compileall -q xsim_py apps tests  # some 300 processes are started, and PYTHONDONTWRITEBYTECODE may be set
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports --no-logo
@@ -85,7 +86,7 @@ test: $(VENV)/installed-test $(SUITE)
 	    status=$$?; [ $$status != 1 ] || $(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none || true; }; \
 	wait $$mypy || { status=1; cat "$$said"; }; exit $$status
 
-versions: $(VENV)/installed-test $(SUITE)
+versions: $(VENV)/installed-test $(MPI4PY_TESTS)
 	@PYTHONS='$(PYTHONS)' $(BIN)/python -m tests.versions --jobs $(JOBS) $(ONLY)
 
 # An hour or two, once, and half an hour; what is done is kept in build/, and the same command goes on with the rest.
@@ -150,6 +151,11 @@ clients: $(VENV)/installed-test
 	fi
 	@$(BIN)/python -m tests.clients --write; clients=$$?; \
 	$(BIN)/python -m tests.clients.rediscovery --write && exit $$clients
+
+# The sources of the suite are the user's: SUITE=mpich/test/mpi. ARGUMENTS=... selects directories and tests.
+compiled: $(VENV)/installed-test
+	@[ -n "$(SUITE)" ] || { echo "name the test suite of MPICH: make compiled SUITE=mpich/test/mpi" >&2; exit 1; }
+	@$(BIN)/python -m tests.compiled.suites "$(SUITE)" $(ARGUMENTS) --mpiexec $(BIN)/mpiexec --write
 
 clean:
 	rm -rf $(VENV) $(OPENMPI) .clients .conformance demo-out build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

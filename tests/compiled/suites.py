@@ -65,7 +65,7 @@ def cases(sources: Path, directory: str) -> Iterator[Case]:
             continue
         options = [word.partition("=")[::2] for word in words[2:] if not word.startswith("-")]
         values = dict(options)
-        arguments = [word for word in words[2:] if word.startswith("-")]
+        arguments: list[str] = []
         arguments += [value for name, value in options if name == "arg"]
         case = Case(directory, words[0], int(words[1]), tuple(arguments), values.get("resultTest", "TestNormal"))
         if (

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from xsim_py import simulate
+from xsim_py.cli.cc import command_line
 from xsim_py.compiled.build import INCLUDE, library
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -80,3 +81,25 @@ def test_a_line_of_the_program_that_only_reads_a_clock_waits(built: Path):
     result, out, _ = run(built / "spin")
     assert [float(line) for line in out.splitlines()] == pytest.approx([3600, 3600, 3600], rel=0.01)
     assert any("spin.c:8" in warning for warning in result.warnings)
+
+
+FREED = """
+#include <mpi.h>
+static char data[100000];
+int main(void) {
+  int rank;
+  MPI_Request request;
+  MPI_Init(0, 0);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (rank == 1) MPI_Irecv(data, sizeof data, MPI_CHAR, 0, 10, MPI_COMM_WORLD, &request), MPI_Request_free(&request);
+  if (rank == 0) MPI_Send(data, sizeof data, MPI_CHAR, 1, 10, MPI_COMM_WORLD);
+  MPI_Finalize();
+}
+"""
+
+
+def test_a_receive_whose_request_was_freed_outlasts_the_process(tmp_path: Path):
+    (tmp_path / "freed.c").write_text(FREED)
+    subprocess.run(command_line("cc", ["freed.c", "-o", "freed"]), check=True, cwd=tmp_path)
+    result, out, err = run(tmp_path / "freed")
+    assert (result.ended, result.exit_status, out, err) == ("finished", 0, "", "")

@@ -135,13 +135,14 @@ class _Departure:
 class Incoming:
     """A started partitioned receive, and the partitions received so far."""
 
-    __slots__ = ("arrived", "parts", "received", "stream")
+    __slots__ = ("arrived", "parts", "received", "received_bytes", "stream")
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
         self.parts: list[bytes | None] | None = None
         self.arrived = [False] * stream.partitions
         self.received = 0
+        self.received_bytes = 0
 
     def body(self) -> None:
         """Receive all partitions, in a separate fiber."""
@@ -153,6 +154,7 @@ class Incoming:
                 self.parts = [None] * count
             self.parts[number] = message.data[_HEADER.size :]
             self.received += 1
+            self.received_bytes += len(message.data) - _HEADER.size
             try:
                 self._store()
             except errors.Exception as error:

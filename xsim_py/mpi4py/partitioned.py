@@ -49,7 +49,7 @@ class Partitioned(CommHandle):
         task.partitions = partitions
         if peer == c.PROC_NULL:
             return persistent(task, lambda: None)
-        task.sends = sends
+        task.sends, task.tag = sends, tag
         buffer = message(buf, writable=not sends, blocks=partitions)
         stream = Stream(comm, peer, tag, buffer, partitions, sends=sends)
         return persistent(task, lambda: _begin(task, stream, sends))

@@ -156,7 +156,7 @@ class _Delivered:
 class PartitionedTask(Task):
     """The task of a partitioned request, with its started transfer if there is a peer."""
 
-    __slots__ = ("incoming", "outgoing", "partitions", "sends")
+    __slots__ = ("incoming", "outgoing", "partitions", "sends", "tag")
 
     partitions: int
     """The number on this side."""
@@ -165,6 +165,7 @@ class PartitionedTask(Task):
         super().__init__(*args, **kwargs)
         self.outgoing: Outgoing | None = None  # takes the partitions that are ready
         self.incoming: Incoming | None = None  # knows the partitions that have arrived
+        self.tag = c.ANY_TAG
         self.sends: bool | None = None  # whether partitions are sent rather than received; None if there is no peer
 
     def is_done(self) -> bool:
@@ -173,6 +174,12 @@ class PartitionedTask(Task):
         The latter is true when all partitions have arrived.
         """
         return super().is_done() or (self.incoming is not None and all(self.incoming.arrived))
+
+    def _background(self, operation: Background, status: Status | None) -> object:
+        result = super()._background(operation, status)
+        if status is not None and self.incoming is not None:
+            set_message(status, self.incoming.stream.peer, self.tag, self.incoming.received_bytes)
+        return result
 
     def raise_error(self) -> None:
         """Raise the error that has ended the task; its completion raises it again."""

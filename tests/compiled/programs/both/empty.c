@@ -1,4 +1,4 @@
-/* Empty messages without a buffer or a type, and which calls set the error of a status. */
+/* Statuses: of empty messages without a buffer or a type, and of partitioned ones; their errors. */
 #include <mpi.h>
 #include <stdio.h>
 
@@ -36,9 +36,18 @@ int main(int argc, char **argv) {
   MPI_Irecv(NULL, 0, MPI_INT, MPI_PROC_NULL, 5, MPI_COMM_WORLD, &request);
   MPI_Wait(&request, &status);
   say("no source", &status);
+  int parts[4] = {0}, sent[4] = {0};
+  MPI_Request both[2];
+  MPI_Status statuses[2] = {0};
+  MPI_Psend_init(sent, 2, 2, MPI_INT, next, 11, MPI_COMM_WORLD, MPI_INFO_NULL, &both[0]);
+  MPI_Precv_init(parts, 2, 2, MPI_INT, last, 11, MPI_COMM_WORLD, MPI_INFO_NULL, &both[1]);
+  MPI_Startall(2, both);
+  MPI_Pready_range(0, 1, both[0]);
+  MPI_Waitall(2, both, statuses);
+  say("partitions", &statuses[1]);
+  for (int i = 0; i < 2; i++) MPI_Request_free(&both[i]);
   MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_HOST, &host, &flag);
   SAY("host %d", flag && *host == MPI_PROC_NULL);
-
   MPI_Finalize();
   return 0;
 }
