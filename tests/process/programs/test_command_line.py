@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from xsim_py.compiled import program as compiled
 from xsim_py.errors import ConfigError
 from xsim_py.process.programs.command_line import how_called, is_python, program_of
 
@@ -40,7 +41,7 @@ def test_a_file_that_names_python_in_its_first_line_is_a_program(tmp_path: Path)
     ("line", "complaint"),
     [
         (["nothing"], "nothing: no such program"),
-        (["binary"], "binary: cannot be executed: permission denied"),
+        (["binary"], "binary: is not an executable but another ELF file"),
         (["python"], "no program: the interpreter would wait for input"),
         (["python", "-i"], "no program: the interpreter would wait for input"),
         (["python", "gone.py"], "gone.py: cannot read the program: No such file or directory"),
@@ -48,6 +49,7 @@ def test_a_file_that_names_python_in_its_first_line_is_a_program(tmp_path: Path)
     ],
 )
 def test_what_cannot_be_run_says_why(tmp_path: Path, line: list[str], complaint: str) -> None:
+    compiled.register()
     (tmp_path / "binary").write_bytes(b"\x7fELF")
     with pytest.raises(ConfigError, match=complaint):
         program_of(line[0], line[1:], start=str(tmp_path))
