@@ -9,11 +9,13 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
@@ -130,19 +132,14 @@ def run(case: Case, command: list[str], environment: dict[str, str], limit: floa
             Path(folder, path.name).symlink_to(path)
         words = [*command, "-n", str(case.ranks), f"./{case.program}", *case.arguments]
         with tempfile.TemporaryFile("w+", errors="replace") as output:
-            process = subprocess.Popen(
-                words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
-            )
-            try:
+            own = {"cwd": folder, "env": environment, "start_new_session": True}  # mpiexec may end its process group
+            process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=output, stderr=output, **own)
+            status: int | None = None
+            with suppress(subprocess.TimeoutExpired):
                 status = process.wait(limit)
-            except subprocess.TimeoutExpired:
-                process.terminate()
-                try:
-                    process.wait(5)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
-                status = None
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
             output.seek(0)
             text = output.read(100_000)
     if status is None:

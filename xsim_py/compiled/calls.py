@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
+from xsim_py.mpi.errhandler import ARE_FATAL
 from xsim_py.mpi4py.inside import comm_of, handler_owner_of, impl_of
 from xsim_py.mpi4py.misplaced_calls import abort_misplaced
 from xsim_py.mpi4py.phase import of_process_now
@@ -240,9 +241,14 @@ def _reporting(name: str, body: Body, parameters: list[CParameter]) -> Function:
 def _failed(child: Child, error: errors.Exception, about: tuple[CParameter, int] | None) -> int:
     """Call the error handler, if no other has seen the error (MPI 5.0, 9.3); return the code.
 
-    It is the handler of the object that the call is about, or else that of COMM_SELF.
+    It is the handler of the object that the call is about, or else that of COMM_SELF. A program for MPI before 4.0 sets
+    that of COMM_WORLD instead; like MPICH, use it if that of COMM_SELF is fatal.
     """
     owner = comm_of(MPI.COMM_SELF)
+    if owner.errhandler is not None and owner.errhandler.handler is ARE_FATAL:
+        world = comm_of(MPI.COMM_WORLD)
+        if world.errhandler is None or world.errhandler.handler is not ARE_FATAL:
+            owner = world
     if about is not None:
         parameter, value = about
         number = integers(child, value, 1, "q")[0] if parameter.form == "p" else value

@@ -46,6 +46,10 @@ int main(int argc, char **argv) {
   MPI_Waitall(2, both, statuses);
   say("partitions", &statuses[1]);
   for (int i = 0; i < 2; i++) MPI_Request_free(&both[i]);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  int code = MPI_Type_commit(&(MPI_Datatype){MPI_DATATYPE_NULL});
+  MPI_Error_class(code, &code);
+  SAY("without a communicator: %d", code == MPI_ERR_TYPE);
   MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_HOST, &host, &flag);
   SAY("host %d", flag && *host == MPI_PROC_NULL);
   MPI_Finalize();
