@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # The kinds of callbacks.c.
 _ERROR_HANDLER, _OPERATION, _OPERATION_LARGE, _COPY, _DELETE, _QUERY, _FREE, _CANCEL = range(8)
 
-_HOST = 503  # deprecated since MPI 4.1, and not in mpi4py
+_HOST = 503  # deprecated since MPI 4.1; mpi4py lacks it
 _LAST_PREDEFINED = 1000  # the ABI reserves the keys up to it
 
 
