@@ -27,7 +27,6 @@ from .build import SOURCES
 from .by_hand import AHEAD, FIRST_SERVICE, HOT, MAKERS, MPI, SERVICES, Function, body_of
 from .child import QUEUED, BadAddress
 from .convert import (
-    UNSET,
     CParameter,
     RemoteBlocks,
     RemoteElements,
@@ -348,9 +347,7 @@ def _calling(method: str, converts: list[Convert], outputs: list[Output], status
         values = [convert(child, given) for convert in rest]
         result = getattr(first(child, given), method)(*values)
         if status is not None and given[status] and result is not False:
-            found = next(each for each in values if isinstance(each, MPI.Status))
-            found.error = UNSET  # only calls for several messages set it (MPI 5.0, 3.2.5)
-            write_status(child, given[status], found)
+            write_status(child, given[status], next(each for each in values if isinstance(each, MPI.Status)))
         if child.handled:
             return
         if len(outputs) == 1:

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from .child import Child
 
 __all__ = [
-    "UNSET",
     "CParameter",
     "Handles",
     "RemoteBlocks",
@@ -332,21 +331,20 @@ _INSIDE = struct.Struct("=iqq")
 STATUS_BYTES = _STATUS.size
 
 
-UNSET = -1
-"""The error of a status that has none."""
+_UNSET = -1
 
 
 def new_status() -> Any:
     """Return a status for a call that sets the error only if it describes no message (MPI 5.0, 3.2.5 and 3.7.3)."""
     status = MPI.Status()
-    status.error = UNSET
+    status.error = _UNSET
     return status
 
 
 def write_status(child: Child, address: int, status: Any) -> None:
     """Write a status; its error only if it has been set."""
     fields = int(status.cancelled), status.count, 0
-    if status.error != UNSET:
+    if status.error != _UNSET:
         child.write(address, _STATUS.pack(status.source, status.tag, status.error, *fields))
     else:
         child.write(address, _ENDS.pack(status.source, status.tag))

@@ -36,6 +36,8 @@ int main(int argc, char **argv) {
   MPI_Irecv(NULL, 0, MPI_INT, MPI_PROC_NULL, 5, MPI_COMM_WORLD, &request);
   MPI_Wait(&request, &status);
   say("no source", &status);
+  MPI_Request_get_status(MPI_REQUEST_NULL, &flag, &status);
+  say("null request", &status);
   int parts[4] = {0}, sent[4] = {0};
   MPI_Request both[2];
   MPI_Status statuses[2] = {0};
