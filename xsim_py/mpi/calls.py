@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from xsim_py.config.algorithms import FTCO, FTCO_OPERATIONS
 from xsim_py.process.lifecycle import stop_mismatch
+from xsim_py.process.python import clock
 from xsim_py.process.python.locks import SharedLock
 from xsim_py.process.ranks import current
 
@@ -350,10 +351,9 @@ def refused(comm: Communicator, peer: int | None, *, collective: str = "") -> Op
     error = comm.fabric.guard.refusal(comm, peer, collective=bool(collective), survives=survive)
     if error is None:
         return None
-    fiber = current.running()
     operation = Operation()
     operation.error = error
-    operation.time_ps = fiber.clock_ps
+    operation.time_ps = clock.read_ps()
     operation.done = True
     return operation
 

@@ -119,6 +119,40 @@ def test_what_is_found_begins_another_wait() -> None:
     assert TIMEOUT_S <= waited_s < TIMEOUT_S * 1.1 + 7e-6
 
 
+@pytest.mark.parametrize("way", ["Barrier", "Recv", "Ibarrier", "Test any"])
+def test_a_loop_of_calls_that_fail_at_once_ends_with_a_revocation(way: str) -> None:
+    def program() -> tuple[int, float]:
+        import os
+        import time
+
+        from mpi4py import MPI
+
+        comm = MPI.COMM_WORLD
+        if comm.rank == 2:
+            os._exit(1)
+        if comm.rank == 0:
+            time.sleep(1e-3)
+            comm.Revoke()
+            return MPI.ERR_REVOKED, 1e-3
+        request = comm.Irecv(bytearray(1), MPI.ANY_SOURCE)
+        call = {
+            "Barrier": comm.Barrier,
+            "Recv": lambda: comm.Recv(bytearray(1), 2),
+            "Ibarrier": lambda: comm.Ibarrier().Wait(),
+            "Test any": request.Test,
+        }[way]
+        error = MPI.SUCCESS
+        while error != MPI.ERR_REVOKED:
+            try:
+                call()
+            except MPI.Exception as raised:
+                error = raised.Get_error_class()
+        return error, MPI.Wtime()
+
+    _, when_s = simulate(program, ranks=3, machine="shmem", ft=True, wall_limit=30).values[1]
+    assert 1e-3 < when_s < 1.02e-3
+
+
 FARM = """
 import os, signal, time
 from mpi4py import MPI

@@ -2,6 +2,9 @@
 
 The order of checks is Open MPI's for a request: complete, revoked, collective on a communicator with a failed member,
 any source, failed peer.
+
+A rejected call takes no time, but a program may repeat it until it is notified of another event. So it follows the rule
+for clock readings (see `process.python.clock`).
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.transport.message import Message, Operation, Receive, needs_all
+from xsim_py.process.python import clock
 from xsim_py.process.ranks import current
 
 from .deaths import is_open_receive
@@ -36,8 +40,7 @@ class FailureGuard:
         """Raise the `refusal` of a call, if there is one."""
         error = self.refusal(comm, peer, collective=collective, survives=survives)
         if error is not None:
-            comm.report(error)
-            raise error
+            self._raise(comm, error)
 
     def refusal(
         self, comm: Communicator, peer: int | None, *, collective: bool = False, survives: bool = False
@@ -136,6 +139,7 @@ class FailureGuard:
 
     @staticmethod
     def _raise(comm: Communicator, error: errors.Exception) -> NoReturn:
+        clock.read_ps()
         comm.report(error)
         raise error
 

@@ -13,6 +13,7 @@ from xsim_py.mpi import errors
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.failures.guard import FailureGuard
 from xsim_py.mpi.transport.message import EAGER, Message, Operation, Send
+from xsim_py.process.python import clock
 
 from .alias import give_up, is_failure, options_of, raise_on
 
@@ -67,6 +68,7 @@ class TolerantGuard(FailureGuard):
 
 def _continue_without(comm: Communicator, option: str, name: str, error: errors.Exception) -> None:
     """Continue without a failed peer according to an option; raise errors other than failures."""
+    clock.read_ps()
     how = getattr(options_of(comm), option)
     if how == "raise" or not is_failure(error):
         raise_on(comm, error)
