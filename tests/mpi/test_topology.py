@@ -16,7 +16,8 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi.errors import Exception as MpiError
 from xsim_py.mpi.topology import Cartesian, DistGraph, Graph, check_edges, dims_create, gather_edges, weights_of
 
-DIMENSIONS = [(n, [0] * k) for k in range(1, 6) for n in [*range(1, 200), 720, 1008, 1024, 4096, 5040, 46080]]
+SIZES = [*range(1, 200), 720, 1008, 1024, 4096, 5040, 46080, 65076, 119952, 590520]
+DIMENSIONS = [(n, [0] * k) for k in range(1, 6) for n in SIZES]
 CONSTRAINED = [
     (n, list(dims))
     for n in (1, 6, 12, 24, 36, 60)

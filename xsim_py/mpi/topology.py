@@ -7,9 +7,10 @@ classes that MPICH reports; if it reports none (a negative dimension), the class
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
+from bisect import bisect
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
+from math import isqrt, prod
 from typing import ClassVar
 
 from xsim_py.mpi import constants as c
@@ -26,9 +27,9 @@ def dims_create(nnodes: int, dims: Sequence[int]) -> list[int]:
     """Fill the zeros of `dims` so that the product is `nnodes` (MPI_Dims_create).
 
     The free dimensions are in non-increasing order and as equal as possible. The standard does not define that; here,
-    as in MPICH, it is the smallest ratio of the largest to the smallest, and of equal ratios the one whose largest
-    dimensions are smallest. Raises an `Exception` with ERR_DIMS if a dimension is negative, or the given ones do not
-    divide `nnodes`.
+    as in MPICH, it is the smallest difference of the largest and the smallest, and of equal differences the one whose
+    smallest dimensions are largest. Raises an `Exception` with ERR_DIMS if a dimension is negative, or the given ones
+    do not divide `nnodes`.
     """
     free = sum(dim == 0 for dim in dims)
     given = prod(dim for dim in dims if dim)
@@ -36,33 +37,36 @@ def dims_create(nnodes: int, dims: Sequence[int]) -> list[int]:
         fail(c.ERR_DIMS, f"{nnodes} processes in dimensions {list(dims)}")
     if not free:
         return list(dims)
-    best = min(_factorings(nnodes // given, free), key=_imbalance)
-    filled = iter(best)
+    filled = iter(_balanced(nnodes // given, free))
     return [dim or next(filled) for dim in dims]
 
 
-def _imbalance(factors: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:
-    return factors[0] / factors[-1], factors
+def _balanced(number: int, count: int) -> list[int]:
+    """Return `count` factors of a number in non-increasing order, as equal as possible."""
+    small = [d for d in range(1, isqrt(number) + 1) if number % d == 0]
+    divisors = [*small, *(number // d for d in reversed(small) if d * d < number)]
+    best: tuple[int, list[int]] = number, []  # difference, negative factors from the smallest on
 
-
-def _factorings(number: int, count: int) -> Iterator[tuple[int, ...]]:
-    """Yield all factorisations of a number into `count` factors in non-increasing order."""
-    divisors = [d for d in range(1, int(number**0.5) + 1) if number % d == 0]
-    divisors = sorted({*divisors, *(number // d for d in divisors)}, reverse=True)
-
-    def extend(rest: int, left: int, limit: int) -> Iterator[tuple[int, ...]]:
-        if left == 1:
-            if rest <= limit:
-                yield (rest,)
+    def extend(factors: tuple[int, ...], rest: int, left: int) -> None:
+        nonlocal best
+        if not left:
+            if rest == 1:
+                best = min(best, (factors[0] - factors[-1], [-each for each in reversed(factors)]))
             return
-        for divisor in divisors:
-            if divisor <= limit and rest % divisor == 0:
-                if divisor**left < rest:
-                    return  # later factors are not larger: the product cannot be reached
-                for others in extend(rest // divisor, left - 1, divisor):
-                    yield (divisor, *others)
+        for divisor in divisors[bisect(divisors, min(factors[-1], rest)) - 1 :: -1]:
+            least = max(factors[0] - best[0], 1)
+            if divisor < least or divisor**left < rest:
+                return  # no later factor is larger
+            if rest % divisor == 0 and divisor * least ** (left - 1) <= rest:
+                extend((*factors, divisor), rest // divisor, left - 1)
 
-    yield from extend(number, count, number)
+    for largest in divisors:
+        rest = number // largest
+        if max(largest - best[0], 1) ** (count - 1) > rest:
+            break  # the smallest factor is too small, also with a larger first one
+        if largest**count >= number:
+            extend((largest,), rest, count - 1)
+    return [-each for each in reversed(best[1])]
 
 
 # --------------------------------------------------------------------------------------------------- Cartesian grids
