@@ -1,23 +1,15 @@
 """The C programs of apps/c, which are written for Open MPI with ULFM and run here with the same lines."""
 
 import io
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.cases import ROOT
 from xsim_py import simulate
-from xsim_py.compiled.build import INCLUDE, library
 
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("built")
-    for source in (ROOT / "apps" / "c").glob("*.c"):
-        words = ["cc", "-g", "-O1", "-Wall", "-Werror", f"-I{INCLUDE}", str(source), "-o", str(folder / source.stem)]
-        subprocess.run([*words, f"-L{library()}", "-lmpi_abi"], check=True)
-    return folder
+FLAGS = ["-Wall", "-Werror"]
+SOURCES = [*(ROOT / "apps" / "c").glob("*.c")]
 
 
 SHRUNK = "6 ranks, 1 failed, 2 attempts, sum 17\n"

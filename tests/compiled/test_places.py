@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from xsim_py import simulate
-from xsim_py.compiled.build import INCLUDE, library
+from xsim_py.cli.cc import command_line
 
 TEXT = """\
 #include <mpi.h>
@@ -35,7 +35,7 @@ def test_a_report_names_what_the_executable_tells(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: list[str], shown: str
 ):
     monkeypatch.chdir(tmp_path)
-    words = ["cc", *flags, f"-I{INCLUDE}", "hang.c", "-o", "hang", f"-L{library()}", "-lmpi_abi"]
+    words = command_line("cc", [*flags, "hang.c", "-o", "hang"])
     for _ in range(2):  # built again between two runs
         Path("hang.c").write_text(TEXT)
         subprocess.run(words, check=True)

@@ -1,5 +1,6 @@
 """Executables as programs: on the command line, next to Python programs, refused, and gone after their end."""
 
+import ctypes
 import io
 import os
 import shutil
@@ -11,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.compiled.test_system import built as built
+from tests.compiled.test_system import SOURCES as SOURCES
 from xsim_py import App, simulate
 from xsim_py.cli import main
 from xsim_py.cli.cc import command_line
+from xsim_py.compiled import page
+from xsim_py.compiled.build import SOURCES as LIBRARY
 from xsim_py.report import Result
 
 
@@ -167,3 +170,15 @@ def test_nothing_is_left_after_the_end_of_the_simulator(built: Path, number: int
         while _processes(built / "ends"):
             assert time.monotonic() < until_s
             time.sleep(0.05)
+
+
+def test_the_page_has_the_layout_of_its_description_in_c(tmp_path: Path):
+    lines = [
+        f'_Static_assert(offsetof(struct xsim_page, {name}) == {page.offset(name)}, "{name}");'
+        for name, _ in page.Page._fields_
+    ]
+    sizes = {"struct xsim_page": ctypes.sizeof(page.Page), "struct xsim_queued": page.QUEUED.size}
+    lines += [f'_Static_assert(sizeof({name}) == {size}, "{name}");' for name, size in sizes.items()]
+    source = tmp_path / "layout.c"
+    source.write_text("\n".join(["#include <stddef.h>", f'#include "{LIBRARY / "page.h"}"', *lines]))
+    subprocess.run(command_line("cc", ["-c", str(source), "-o", os.devnull]), check=True)

@@ -10,18 +10,9 @@ import pytest
 
 from xsim_py import simulate
 from xsim_py.cli.cc import command_line
-from xsim_py.compiled.build import INCLUDE, library
 
 PROGRAMS = Path(__file__).parent / "programs"
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("built")
-    for source, compiler in (("ends.c", "cc"), ("streams.cpp", "c++"), ("waits.c", "cc"), ("spin.c", "cc")):
-        words = [compiler, "-g", f"-I{INCLUDE}", source, "-o", str(folder / Path(source).stem)]
-        subprocess.run([*words, f"-L{library()}", "-lmpi_abi"], check=True, cwd=PROGRAMS)
-    return folder
+SOURCES = [PROGRAMS / name for name in ("ends.c", "streams.cpp", "waits.c", "spin.c")]
 
 
 def run(program: Path, *args: str, **options: Any) -> tuple[Any, str, str]:

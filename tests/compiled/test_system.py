@@ -1,7 +1,6 @@
 """The process of a rank with a compiled program: what the C library tells it, and what its computation costs."""
 
 import io
-import subprocess
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
@@ -9,19 +8,10 @@ from typing import Any
 import pytest
 
 from xsim_py import simulate
-from xsim_py.cli.cc import command_line
 from xsim_py.process.profiler import PARTS, Profile
 from xsim_py.report import Result
 
-SOURCES = Path(__file__).parent / "programs" / "more"
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("built")
-    for source in SOURCES.glob("*.c"):
-        subprocess.run(command_line("cc", ["-g", "-O1", str(source), "-o", str(folder / source.stem)]), check=True)
-    return folder
+SOURCES = [*Path(__file__).parent.glob("programs/more/*.c")]
 
 
 def run(program: Path, **settings: Any) -> tuple[Result, list[str]]:

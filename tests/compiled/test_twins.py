@@ -1,24 +1,14 @@
 """A compiled program and its twin in Python: the same messages, times and output, in a word the same digest."""
 
 import io
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from xsim_py import simulate
-from xsim_py.cli.cc import command_line
 
 PROGRAMS = Path(__file__).parent / "programs"
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("built")
-    for source in PROGRAMS.glob("*.c"):
-        words = command_line("cc", ["-g", "-O1", str(source), "-o", str(folder / source.stem)])
-        subprocess.run(words, check=True)
-    return folder
+SOURCES = [*PROGRAMS.glob("*.c")]
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in PROGRAMS.glob("*.py")))

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.mpi.constants import LOCK_EXCLUSIVE
-from xsim_py.mpi.rma.memory import address_of
+from xsim_py.mpi.memory import address_of
 from xsim_py.process.ranks import current
 
 from .elements import joined

@@ -60,13 +60,8 @@ def library() -> Path:
         There is no C compiler, or it fails.
     """
     words = compiler("cc")
-    key = hashlib.blake2b(repr((words, _SHARED, _FLAGS)).encode(), digest_size=8)
-    for path in sorted(SOURCES.rglob("*.[ch]")):
-        key.update(path.name.encode() + path.read_bytes())
-    folder = _cache() / f"compiled-{key.hexdigest()}"
-    if not folder.is_dir():
-        _keep(folder, lambda made: _build(words, made))
-    return folder
+    files = sorted(SOURCES.rglob("*.[ch]"))
+    return _kept("compiled", (words, _SHARED, _FLAGS), files, lambda made: _build(words, made))
 
 
 @cache
@@ -81,11 +76,8 @@ def modules() -> Path:
     words = compiler("fc")
     source = SOURCES / "mpi.f90"
     program = os.path.realpath(shutil.which(words[0]) or words[0])
-    key = repr((words, program, os.stat(program).st_mtime_ns)).encode() + source.read_bytes()
-    folder = _cache() / f"modules-{hashlib.blake2b(key, digest_size=8).hexdigest()}"
-    if not folder.is_dir():
-        _keep(folder, lambda made: _run([*words, "-c", str(source)], made))
-    return folder
+    key = words, program, os.stat(program).st_mtime_ns
+    return _kept("modules", key, [source], lambda made: _run([*words, "-c", str(source)], made))
 
 
 def compiler(language: str) -> list[str]:
@@ -112,8 +104,17 @@ def _cache() -> Path:
     return Path(base if os.path.isabs(base) else os.path.expanduser("~/.cache"), "xsim_py")
 
 
-def _keep(folder: Path, make: Callable[[Path], None]) -> None:
-    """Fill a directory of the cache; of several processes that do so at the same time, one puts its result in place."""
+def _kept(kind: str, key: object, files: list[Path], make: Callable[[Path], None]) -> Path:
+    """Return the directory of the cache that `make` has filled for a key and the content of files.
+
+    Of several processes that fill it at the same time, one puts its result in place.
+    """
+    digest = hashlib.blake2b(repr(key).encode(), digest_size=8)
+    for path in files:
+        digest.update(path.name.encode() + path.read_bytes())
+    folder = _cache() / f"{kind}-{digest.hexdigest()}"
+    if folder.is_dir():
+        return folder
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix="building-") as place:
@@ -127,6 +128,7 @@ def _keep(folder: Path, make: Callable[[Path], None]) -> None:
                     raise
     except OSError as error:
         raise ConfigError(f"{folder}: cannot keep the library for compiled programs there: {error.strerror}") from None
+    return folder
 
 
 def _build(words: list[str], made: Path) -> None:

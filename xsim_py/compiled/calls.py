@@ -25,17 +25,18 @@ from xsim_py.process.ranks.meter import metered
 
 from .build import SOURCES
 from .by_hand import AHEAD, FIRST_SERVICE, HOT, MAKERS, MPI, SERVICES, Function, body_of
-from .child import QUEUED, BadAddress
+from .child import BadAddress
 from .convert import (
     CParameter,
-    RemoteBlocks,
-    RemoteElements,
+    blocks_at,
+    buffer_at,
     new_status,
     null_number,
     parameters_of,
     read_status,
     write_status,
 )
+from .page import QUEUED_CALL
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -63,20 +64,7 @@ FAMILIES: dict[str, Any] = {
 }
 """The class of each kind of handle."""
 
-_PREFIXES = {
-    "Comm": "COMMUNICATOR",
-    "Type": "DATATYPE",
-    "Group": "GROUP",
-    "Info": "INFO",
-    "Win": "WINDOW",
-    "File": "FILE",
-    "Session": "SESSION",
-    "Request": "REQUEST",
-    "Op": "OPERATION",
-    "Errhandler": "ERRHANDLER",
-    "Message": "MESSAGE",
-    "Status": "STATUS",
-}
+_PREFIXES = {family.__name__: kind for kind, family in FAMILIES.items()} | {"Type": "DATATYPE"}
 _METHODS = {
     "Cart_coords": "Cartcomm.Get_coords",
     "Cart_create": "Intracomm.Create_cart",
@@ -189,7 +177,7 @@ def _made(function: int, *, is_plain: bool) -> Function:
         return SERVICES[number - FIRST_SERVICE]
     name, small_rows, large_rows = interface()[number]
     short = name.removeprefix("MPI_")
-    if function & QUEUED:
+    if function & QUEUED_CALL:
         return AHEAD[short]
     short = DEPRECATED.get(short, short)
     parameters = parameters_of(large_rows if function & _LARGE else small_rows)
@@ -462,7 +450,7 @@ def _buffer(parameters: list[CParameter], place: int) -> Convert:
     """Return a function that makes a message of a buffer and the count and type that follow it."""
     typed = next((i for i in range(place, len(parameters)) if parameters[i].kind == "DATATYPE"), None)
     if typed is None:  # the end of a split collective
-        return lambda child, given: RemoteElements(child, given[place], 0, impl_of(MPI.BYTE))
+        return lambda child, given: buffer_at(child, given[place], 0, impl_of(MPI.BYTE))
     counted = next((i for i in range(place, typed) if "NUM_ELEM" in parameters[i].kind), None)
 
     def convert(child: Child, given: tuple[int, ...]) -> Any:
@@ -486,16 +474,14 @@ def elements(child: Child, address: int, count: int, datatype: int) -> Any:
     kind = child.handles.get(datatype, MPI.Datatype)
     if not count and not kind:
         kind = MPI.BYTE  # MPICH and Open MPI look at the type of elements only
-    return RemoteElements(child, address, count, impl_of(kind))
+    return buffer_at(child, address, count, impl_of(kind))
 
 
 def blocks(child: Child, address: int, counts: list[int], displacements: list[int], datatypes: list[Any]) -> Any:
     """Return blocks in the program's memory, displacements in bytes, or `IN_PLACE`."""
     if address == 1:
         return MPI.IN_PLACE
-    return RemoteBlocks(
-        child, counts, [address + each for each in displacements], [impl_of(each) for each in datatypes]
-    )
+    return blocks_at(child, counts, [address + each for each in displacements], [impl_of(each) for each in datatypes])
 
 
 def integers(child: Child, address: int, count: int, code: str) -> list[int]:

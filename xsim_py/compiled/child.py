@@ -7,7 +7,6 @@ import mmap
 import os
 import resource
 import signal
-import struct
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -22,7 +21,28 @@ from xsim_py.process.ranks.patches import Patches
 from xsim_py.process.ranks.rank import Rank
 
 from .by_hand import MPI
-from .convert import Handles, predefined_sizes
+from .convert import Handles, RemoteMemory, predefined_sizes
+from .page import (
+    ARGUMENTS,
+    ARGUMENTS_AT,
+    CALL,
+    CALLBACK,
+    FLUSH,
+    OBTAIN,
+    PAGE_BYTES,
+    PATCH_AT,
+    PATCH_BYTES,
+    PATCH_HEAD,
+    PAYLOAD_AT,
+    QUEUE_AT,
+    QUEUED,
+    QUEUED_CALL,
+    RELEASE,
+    REQUEST,
+    RETURNED,
+    SIZES_AT,
+    Page,
+)
 from .places import SourcePlaces
 
 if TYPE_CHECKING:
@@ -33,30 +53,9 @@ __all__ = ["BadAddress", "Child", "Ended", "ProgramCalls"]
 Serve: TypeAlias = "Callable[[Child, int, int], int | None]"
 """Executes a call: takes the child, the function as in page.h, and the return address; returns the result."""
 
-# page.h
-_PAGE_BYTES, _MOST_ARGUMENTS, _PATCH_BYTES, PAYLOAD_BYTES = 96 << 10, 20, 28 << 10, 32 << 10
-_CALL, _RETURNED, _ENDING = range(3)
-_RETURN, _CALLBACK, _OBTAIN, _RELEASE = range(4)
-_REQUEST = struct.Struct("=4xI4xII4xQ52xI")
-_REPLY_AT, _FUNCTION_AT, _TIMED_AT, _SITE_AT, _CPU_AT, _RETURNED_AT, _RESULT_AT = 8, 12, 20, 24, 32, 40, 48
-_PATCHES_AT, SENT_AT, CAPACITY_AT, RECEIVED_AT, _QUEUED_AT, _AHEAD_AT, _TOLD_AT = 56, 60, 64, 68, 84, 88, 92
-ARGUMENTS_AT = 112
-_SIZES_AT = ARGUMENTS_AT + 8 * _MOST_ARGUMENTS
-_PATCH_AT = _SIZES_AT + 256
-PAYLOAD_AT = _PATCH_AT + _PATCH_BYTES
-_QUEUE_AT = PAYLOAD_AT + PAYLOAD_BYTES
-_FLUSH = 0xFFFF
-QUEUED = 1 << 17
-"""With the number of a function: its arguments are in `Child.queued`."""
-ARGUMENTS = [struct.Struct(f"={count}q") for count in range(_MOST_ARGUMENTS + 1)]
-_SIGNED = struct.Struct("=i")
-_INT, _UINT = struct.Struct("=q"), struct.Struct("=I")
-_HEAD, _TOLD = struct.Struct("=QQ"), struct.Struct("=Idq")
-_QUEUED = struct.Struct("=IIQqq7q")
-_COUNTS = struct.Struct("=I")
-
 _CALLED, _OUTPUT, _ENDED, _INTERRUPTED = range(4)
 _READ_BYTES = 1 << 16
+_ADDRESSES = 1 << 47
 
 _pipe, _read, _close, _waitpid, _memfd, _kill = os.pipe2, os.read, os.close, os.waitpid, os.memfd_create, os.kill
 
@@ -76,6 +75,7 @@ def _parent() -> Any:
     found = ctypes.CDLL(str(library() / "libxsim_parent.so"), use_errno=True)
     found.xsim_peek.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64)
     found.xsim_poke.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint64, ctypes.c_uint64)
+    found.xsim_change.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64)
     found.xsim_peek.restype = found.xsim_poke.restype = ctypes.c_long
     return found
 
@@ -103,6 +103,7 @@ class Child:
         self.is_inside = False  # between MPI_Init and MPI_Finalize
         self.is_timed = meter.is_on()
         self.tells_time = False  # whether the program has read a clock, and gets the time with each reply
+        self.memory = RemoteMemory(self, 0, _ADDRESSES)
         self.handles = Handles()
         self.comms = self.handles.comms
         self.is_plain = not hasattr(MPI.Comm.Send, "__wrapped__")  # whether no tool sees the calls of this run
@@ -116,18 +117,18 @@ class Child:
         self._line = {"stdout": b"", "stderr": b""}  # an unfinished line of output
         _allow_many_files()
         shared = _memfd("xsim", os.MFD_CLOEXEC)
-        os.ftruncate(shared, _PAGE_BYTES)
-        self.page = mmap.mmap(shared, _PAGE_BYTES)
+        os.ftruncate(shared, PAGE_BYTES)
+        self.page = mmap.mmap(shared, PAGE_BYTES)
         out, err = _pipe(os.O_CLOEXEC), _pipe(os.O_CLOEXEC)
         self._ends = out[0], err[0]
-        address = ctypes.addressof(ctypes.c_char.from_buffer(self.page))
-        self._state = _State(address, 0, *self._ends, -1)
+        self.fields = Page.from_buffer(self.page)
+        self._state = _State(ctypes.addressof(self.fields), 0, *self._ends, -1)
         self._pointer = ctypes.byref(self._state)
         self._library = _parent()
-        _UINT.pack_into(self.page, _TIMED_AT, self.is_timed)
+        self.fields.is_timed = self.is_timed
         meter.read_from(current.running(), self._cpu_ns)
         self._exchange, self._wait_for_call = self._library.xsim_exchange, self._library.xsim_wait
-        self.page[_SIZES_AT : _SIZES_AT + 256] = predefined_sizes()
+        self.page[SIZES_AT : SIZES_AT + 256] = predefined_sizes()
         try:
             self._start(words, variables, folder, (shared, out[1], err[1]))
         finally:
@@ -163,7 +164,7 @@ class Child:
     # ------------------------------------------------------------------------------------------------------- calls
 
     def serve(self) -> int:
-        """Serve the calls of the program until it ends; return its exit status, negative for a signal.
+        """Serve the calls of the program until it ends, which raises `Ended`.
 
         Inside a callback, return its result.
         """
@@ -177,29 +178,29 @@ class Child:
             elif got == _ENDED:
                 raise Ended
             elif got == _CALLED:
-                request, function, depth, site, queued = _REQUEST.unpack_from(page)
+                request, function, depth, site, queued = REQUEST.unpack_from(page)
                 if queued:
                     self._catch_up()
-                while request == _CALL:
+                while request == CALL:
                     if depth < self.depth:
                         raise _Abandoned
-                    if function == _FLUSH:
+                    if function == FLUSH:
                         break
                     try:
                         result = self._call(self, function, site)
                     except _Abandoned:
-                        request, function, depth, site, _ = _REQUEST.unpack_from(page)
+                        request, function, depth, site, _ = REQUEST.unpack_from(page)
                         continue
                     if result:
-                        _INT.pack_into(page, _RESULT_AT, result)
+                        self.fields.result = result
                     if self._writes:
                         self._patch()
                     if self.tells_time:
                         self.tell_time()
                     break
                 else:
-                    if request == _RETURNED:
-                        return int(_INT.unpack_from(page, _RETURNED_AT)[0])
+                    if request == RETURNED:
+                        return int(self.fields.returned)
                 exchange = self._exchange
 
     def enter(self, *, inside: bool) -> None:
@@ -216,7 +217,7 @@ class Child:
 
     def let_go_ahead(self, may: bool) -> None:
         """Set whether the program may queue calls."""
-        _UINT.pack_into(self.page, _AHEAD_AT, may)
+        self.fields.is_ahead = may
 
     def comm(self, number: int) -> Communicator | None:
         """Return the communicator with a number, for a message within its group; None if another call is needed."""
@@ -225,14 +226,13 @@ class Child:
     def _catch_up(self) -> None:
         """Carry out the calls that the program has queued."""
         page = self.page
-        at, (end,) = _QUEUE_AT, _UINT.unpack_from(page, _QUEUED_AT)
-        end += at
+        at, end = QUEUE_AT, QUEUE_AT + self.fields.queued
         while at < end:
-            size, function, site, request, sent, *given = _QUEUED.unpack_from(page, at)
-            self.queued = request, given, page[at + _QUEUED.size : at + _QUEUED.size + sent]
-            self._call(self, function | QUEUED, site)
+            size, function, site, request, sent, *given = QUEUED.unpack_from(page, at)
+            self.queued = request, given, page[at + QUEUED.size : at + QUEUED.size + sent]
+            self._call(self, function | QUEUED_CALL, site)
             at += size
-        _UINT.pack_into(page, _QUEUED_AT, 0)
+        self.fields.queued = 0
 
     def run(self) -> NoReturn:
         """Run the program to its end, and end the rank with the process's exit status."""
@@ -252,23 +252,21 @@ class Child:
 
     def sent(self, count: int) -> tuple[int, ...]:
         """Return the signed integers that have come with the call; nothing unless it is this number of them."""
-        (size,) = _SIGNED.unpack_from(self.page, SENT_AT)
-        return struct.unpack_from(f"={count}q", self.page, PAYLOAD_AT) if size == 8 * count else ()
+        return ARGUMENTS[count].unpack_from(self.page, PAYLOAD_AT) if self.fields.sent == 8 * count else ()
 
     def call_back(self, kind: int, function: int, *arguments: int) -> int:
         """Call a function of the program and return its result; the program is inside a call."""
-        _UINT.pack_into(self.page, _FUNCTION_AT, kind)
-        _INT.pack_into(self.page, _SITE_AT, function)
+        self.fields.function, self.fields.site = kind, function
         self.depth += 1
         try:
-            return self._ask(_CALLBACK, *arguments)
+            return self._ask(CALLBACK, *arguments)
         finally:
             self.depth -= 1
 
     def _ask(self, kind: int, *arguments: int) -> int:
         """Let the program do something inside its call, and return the result."""
         ARGUMENTS[len(arguments)].pack_into(self.page, ARGUMENTS_AT, *arguments)
-        _UINT.pack_into(self.page, _REPLY_AT, kind)
+        self.fields.reply = kind
         self._patch()
         self._library.xsim_give(self._pointer)
         return self.serve()
@@ -276,26 +274,26 @@ class Child:
     def tell_time(self) -> None:
         """Tell the program the virtual time with the reply."""
         clock_ps = current.running().clock_ps
-        _TOLD.pack_into(self.page, _TOLD_AT, 1, clock_ps / 10**12, clock_ps // 1000)
+        fields = self.fields
+        fields.is_told, fields.now_s, fields.now_ns = 1, clock_ps / 10**12, clock_ps // 1000
 
     def _cpu_ns(self) -> int:
         """Return the processor time that the program had used before its current call."""
-        (found,) = _INT.unpack_from(self.page, _CPU_AT)
-        return int(found)
+        return int(self.fields.cpu_ns)
 
     def obtain(self, size: int) -> int:
         """Allocate memory of the program, filled with zeros, and return its address."""
-        return self._ask(_OBTAIN, max(size, 1))
+        return self._ask(OBTAIN, max(size, 1))
 
     def release(self, address: int) -> None:
         """Free memory that `obtain` has allocated."""
-        self._ask(_RELEASE, address)
+        self._ask(RELEASE, address)
 
     def _patch(self) -> None:
         """Put what is to be written to the program's memory into the page."""
         data = b"".join(self._writes)
-        self.page[_PATCH_AT : _PATCH_AT + len(data)] = data
-        _UINT.pack_into(self.page, _PATCHES_AT, len(data))
+        self.page[PATCH_AT : PATCH_AT + len(data)] = data
+        self.fields.patches = len(data)
         self._writes.clear()
         self._written = 0
 
@@ -318,18 +316,25 @@ class Child:
             return
         size = len(data)
         padded = (size + 7) // 8 * 8 + 16
-        if self._written + padded <= _PATCH_BYTES:
-            self._writes += (_HEAD.pack(address, size), data, bytes(-size % 8))
+        if self._written + padded <= PATCH_BYTES:
+            self._writes += (PATCH_HEAD.pack(address, size), data, bytes(-size % 8))
             self._written += padded
             return
         self._flush()
         if self._library.xsim_poke(self._pointer, data, address, size) != size:
             raise BadAddress(address, size)
 
+    def change(self, address: int, old: bytes, new: bytearray) -> None:
+        """Write the bytes that differ from those that were read last; do nothing if the process has ended."""
+        if not self.is_over and old != new:
+            here = (ctypes.c_char * len(new)).from_buffer(new)
+            if self._library.xsim_change(self._pointer, old, here, address, len(old)):
+                raise BadAddress(address, len(old))
+
     def _flush(self) -> None:
         waiting, self._writes, self._written = self._writes, [], 0
         for head, data in zip(waiting[::3], waiting[1::3], strict=True):
-            address, size = _HEAD.unpack(head)
+            address, size = PATCH_HEAD.unpack(head)
             if self._library.xsim_poke(self._pointer, bytes(data), address, size) != size:
                 raise BadAddress(address, size)
 

@@ -1,25 +1,23 @@
 """Conversion between the arguments of a C call and those of the methods of `xsim_py.mpi4py.MPI`.
 
 Handles are numbers: those of the ABI for predefined objects, and from 0x1000 on for others, counted by each process.
-Buffers stay in the program's memory. `RemoteElements` and `RemoteBlocks` read and write them there when a message is
-packed or unpacked, so that a receive that completes later needs no copy.
+Buffers stay in the program's memory. `RemoteMemory` reads and writes them there when a message is packed or unpacked,
+so that a receive that completes later needs no copy.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import handles
-from xsim_py.mpi.collectives.channel import EqualBlocks, VariedBlocks
 from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.errors import fail
+from xsim_py.mpi.memory import OutsideMemory
 from xsim_py.mpi.predefined import FORTRAN_ONLY
-from xsim_py.mpi4py.bufspec import BlockBuffer, UserBuffer, unpack_each, usable
+from xsim_py.mpi4py.bufspec import BlockBuffer, UserBuffer, usable
 from xsim_py.mpi4py.handle import CONSTANTS, Handle, handle_of
 from xsim_py.mpi4py.inside import comm_of, impl_of, null_of
 
@@ -33,8 +31,9 @@ if TYPE_CHECKING:
 __all__ = [
     "CParameter",
     "Handles",
-    "RemoteBlocks",
-    "RemoteElements",
+    "RemoteMemory",
+    "blocks_at",
+    "buffer_at",
     "new_status",
     "parameters_of",
     "read_status",
@@ -43,8 +42,12 @@ __all__ = [
 
 _FIRST = 0x1000  # the ABI reserves lower numbers for predefined handles
 _OF_PROGRAM = 1 << 30  # from here on, the program itself gives requests their numbers (library/runtime.c)
-_PREDEFINED: dict[int, Handle] = {}
 _NULL_TYPES = range(0x2C0, 0x300)  # types of Fortran that are null here have numbers, too
+_PREDEFINED: dict[int, Handle] = {
+    **dict.fromkeys(_NULL_TYPES, MPI.DATATYPE_NULL),
+    **{each.toint(): each for each in CONSTANTS.values()},
+    **{number: handle_of(MPI.Datatype, each) for number, each in FORTRAN_ONLY.items()},
+}
 
 
 class CParameter(NamedTuple):
@@ -74,6 +77,7 @@ def parameters_of(rows: str) -> list[CParameter]:
     return [CParameter(*row.split(":")) for row in rows.split()]
 
 
+@cache
 def predefined_sizes() -> bytes:
     """Return the size of each predefined type without padding, by handle from 0x200 on; 0 for all other numbers."""
     sizes = bytearray(256)
@@ -89,11 +93,7 @@ class Handles:
     __slots__ = ("_free", "_next", "_numbers", "addresses", "comms", "later", "objects")
 
     def __init__(self) -> None:
-        if not _PREDEFINED:
-            _PREDEFINED.update({each.toint(): each for each in CONSTANTS.values()})
-            _PREDEFINED.update({number: handle_of(MPI.Datatype, each) for number, each in FORTRAN_ONLY.items()})
-            _PREDEFINED.update({number: MPI.DATATYPE_NULL for number in _NULL_TYPES if number not in _PREDEFINED})
-        self.objects = dict(_PREDEFINED)
+        self.objects: dict[int, Any] = {}  # all but the predefined ones
         self.comms: dict[int, Communicator] = {}  # those that are in use for messages within a group
         self._numbers: dict[int, list[int]] = {}  # by address of the object behind the handle: number, and how often
         self._next = _FIRST
@@ -104,14 +104,17 @@ class Handles:
 
     def get(self, number: int, family: type[Handle]) -> Any:
         """Return the object with a number; raise an error if there is none, or it is of another class."""
-        found = self.objects.get(number)
+        found = self._object(number)
         if not isinstance(found, family):
             fail(family._error, f"no {family.__name__} has the handle {number:#x}")
         return found
 
+    def _object(self, number: int) -> Any:
+        return (self.objects if number >= _FIRST else _PREDEFINED).get(number)
+
     def comm(self, number: int) -> Communicator | None:
         """Return the communicator with a number; None if it is null, or between two groups."""
-        handle = self.objects.get(number)
+        handle = self._object(number)
         if not isinstance(handle, MPI.Intracomm) or not handle:
             return None
         found: Communicator = comm_of(handle)
@@ -183,97 +186,45 @@ def null_number(family: type[Handle]) -> int:
 # ------------------------------------------------------------------------------------------------------------ buffers
 
 
-class _Everything:
-    """Stands for the whole memory of a program, as buffers are at addresses."""
-
-    def __len__(self) -> int:
-        return 1 << 47
-
-
-_EVERYTHING: Any = _Everything()
-
-
-def _pack(child: Child, datatype: Type, address: int, count: int) -> bytes:
-    if datatype.is_verbatim:
-        return bytes(child.read(address, count * datatype.size))
-    low, high = datatype.span(count)
-    return datatype.pack(memoryview(child.read(address + low, high - low)), -low, count)
-
-
-def _unpack(child: Child, data: bytes, datatype: Type, address: int, count: int) -> int:
-    size = count * datatype.size
-    if datatype.is_contiguous:
-        child.write(address, data[:size])
-    else:
-        low, high = datatype.span(count)
-        old = child.read(address + low, high - low)
-        new = bytearray(old)
-        datatype.unpack(data[:size], memoryview(new), -low, count)
-        write_changes(child, address + low, old, new)
-    if len(data) > size:
-        fail(c.ERR_TRUNCATE, f"{len(data)} bytes arrived, the receive buffer takes {size}")
-    return len(data)
-
-
-def write_changes(child: Child, address: int, old: bytearray, new: bytearray) -> None:
-    """Write the bytes that differ: those between the elements belong to the program."""
-    changed = np.flatnonzero(np.frombuffer(old, np.uint8) != np.frombuffer(new, np.uint8))
-    if len(changed):
-        for run in np.split(changed, np.flatnonzero(np.diff(changed) > 1) + 1):
-            first, last = int(run[0]), int(run[-1]) + 1
-            child.write(address + first, bytes(new[first:last]))
-
-
-class RemoteElements(UserBuffer):
-    """RemoteElements in the program's memory: one block, or equal consecutive blocks; the offset is the address."""
+class RemoteMemory(OutsideMemory):
+    """Memory of a program."""
 
     __slots__ = ("child",)
 
-    def __init__(self, child: Child, address: int, count: int, datatype: Type) -> None:
-        if count < 0:
-            fail(c.ERR_COUNT, f"negative count {count}")
-        usable(datatype)
-        super().__init__(_EVERYTHING, address, count, datatype)
+    def __init__(self, child: Child, address: int, size: int) -> None:
+        super().__init__(address, size)
         self.child = child
 
-    def of_count(self, count: int) -> RemoteElements:
-        """Return a buffer of another number of elements at the same place."""
-        return RemoteElements(self.child, self.offset, count, self.datatype)
+    def __getitem__(self, part: slice) -> bytearray:
+        """Return a copy of a part."""
+        return self.child.read(self.address + part.start, part.stop - part.start)
 
-    def block(self, i: int) -> RemoteElements:
-        """Return a buffer of block `i` alone."""
-        return RemoteElements(self.child, self._at(i), self.count, self.datatype)
+    def __setitem__(self, part: slice, data: bytes) -> None:
+        """Store a part."""
+        if data:
+            self.child.write(self.address + part.start, data)
 
-    def spread(self, offsets: list[int]) -> RemoteBlocks:
-        """Return blocks like the first one at these addresses."""
-        return RemoteBlocks(self.child, [self.count] * len(offsets), offsets, [self.datatype] * len(offsets))
+    def change(self, first: int, old: bytes, new: bytearray) -> None:
+        """Store the bytes that differ."""
+        self.child.change(self.address + first, old, new)
 
-    def pack(self) -> bytes:
-        """Return the bytes of the (first) block."""
-        return _pack(self.child, self.datatype, self.offset, self.count)
 
-    def unpack(self, data: bytes) -> int:
-        """Store received data in the (first) block; return its size in bytes, or raise `ERR_TRUNCATE`."""
-        return _unpack(self.child, data, self.datatype, self.offset, self.count)
+def buffer_at(child: Child, address: int, count: int, datatype: Type) -> UserBuffer:
+    """Return a buffer in the program's memory: one block, or equal consecutive blocks."""
+    if count < 0:
+        fail(c.ERR_COUNT, f"negative count {count}")
+    usable(datatype)
+    return UserBuffer(child.memory, address, count, datatype)
 
-    def pack_part(self, i: int) -> bytes:
-        """Return the bytes of block `i`."""
-        return _pack(self.child, self.datatype, self._at(i), self.count)
 
-    def unpack_part(self, i: int, data: bytes) -> int:
-        """Store received data in block `i`."""
-        return _unpack(self.child, data, self.datatype, self._at(i), self.count)
-
-    def pack_blocks(self, blocks: int) -> EqualBlocks:
-        """Return the bytes of all blocks, packed at once."""
-        return EqualBlocks(_pack(self.child, self.datatype, self.offset, blocks * self.count), self.nbytes, blocks)
-
-    def unpack_parts(self, parts: Sequence[bytes]) -> None:
-        """Store the data from each rank in its block of the buffer."""
-        if type(parts) is EqualBlocks and parts.block_bytes == self.nbytes:
-            _unpack(self.child, parts.data, self.datatype, self.offset, parts.blocks * self.count)
-        else:
-            unpack_each(self, parts, "rank")
+def blocks_at(child: Child, counts: list[int], addresses: list[int], datatypes: list[Type]) -> BlockBuffer:
+    """Return one block in the program's memory for each rank."""
+    if counts and min(counts) < 0:
+        fail(c.ERR_COUNT, f"negative count {min(counts)}")
+    for count, datatype in zip(counts, datatypes, strict=True):
+        if count or datatype is datatypes[0]:
+            usable(datatype)
+    return BlockBuffer(child.memory, counts, addresses, datatypes)
 
 
 class CallData(UserBuffer):
@@ -287,40 +238,6 @@ class CallData(UserBuffer):
     def pack(self) -> bytes:
         """Return the data."""
         return self.data
-
-
-class RemoteBlocks(BlockBuffer):
-    """One block in the program's memory for each rank; the offsets are addresses."""
-
-    __slots__ = ("child",)
-
-    def __init__(self, child: Child, counts: list[int], addresses: list[int], datatypes: list[Type]) -> None:
-        if counts and min(counts) < 0:
-            fail(c.ERR_COUNT, f"negative count {min(counts)}")
-        for count, datatype in zip(counts, datatypes, strict=True):
-            if count or datatype is datatypes[0]:
-                usable(datatype)
-        super().__init__(_EVERYTHING, counts, addresses, datatypes)
-        self.child = child
-
-    def pack_part(self, i: int) -> bytes:
-        """Return the bytes of block `i`."""
-        return _pack(self.child, self.datatypes[i], self.offsets[i], self.counts[i])
-
-    def unpack_part(self, i: int, data: bytes) -> int:
-        """Store received data in block `i`; return its size in bytes, or raise `ERR_TRUNCATE`."""
-        return _unpack(self.child, data, self.datatypes[i], self.offsets[i], self.counts[i])
-
-    def pack_blocks(self, blocks: int) -> VariedBlocks:
-        """Return all blocks as one run of bytes, packed at once if contiguous in memory."""
-        sizes = self.sizes()
-        if sizes and self.is_run(sizes):
-            return VariedBlocks(_pack(self.child, self.datatypes[0], self.offsets[0], sum(self.counts)), sizes)
-        return VariedBlocks(b"".join(self.pack_parts(blocks)), sizes)
-
-    def unpack_parts(self, parts: Sequence[bytes]) -> None:
-        """Store the data from each rank in its block of the buffer."""
-        unpack_each(self, parts, "rank")
 
 
 # ----------------------------------------------------------------------------------------------------------- statuses

@@ -16,8 +16,8 @@ from xsim_py.mpi4py.probes import TAG_LIMIT
 
 from .by_hand import AHEAD, HOT, MPI, Function
 from .calls import elements
-from .child import ARGUMENTS, ARGUMENTS_AT, CAPACITY_AT, PAYLOAD_AT, RECEIVED_AT, SENT_AT
 from .convert import CallData
+from .page import ARGUMENTS, ARGUMENTS_AT, PAYLOAD_AT, offset
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,13 +32,14 @@ _SIX, _SEVEN, _TWELVE = (ARGUMENTS[count].unpack_from for count in (6, 7, 12))
 _NUMBER = ARGUMENTS[1]
 _SENT = struct.Struct("=i").unpack_from
 _SENT_CAPACITY = struct.Struct("=ii").unpack_from
+_SENT_AT, _CAPACITY_AT, _RECEIVED_AT = map(offset, ("sent", "capacity", "received"))
 _RECEIVED = struct.Struct("=iii").pack_into
 
 
 def _send(general: Function) -> Function:
     def send(child: Child) -> int | None:
         page = child.page
-        (sent,) = _SENT(page, SENT_AT)
+        (sent,) = _SENT(page, _SENT_AT)
         if sent < 0:
             return general(child)
         child.handled = 0
@@ -67,7 +68,7 @@ def _send_data(child: Child, given: Sequence[int], data: bytes) -> None:
 def _recv(general: Function) -> Function:
     def recv(child: Child) -> int | None:
         page = child.page
-        (capacity,) = _SENT(page, CAPACITY_AT)
+        (capacity,) = _SENT(page, _CAPACITY_AT)
         _, _, _, source, tag, number = _SIX(page, ARGUMENTS_AT)
         comm = child.comms.get(number) or child.comm(number)
         if comm is None or capacity < 0 or not _is_plain(source, tag, len(comm.peer_ranks)):
@@ -82,7 +83,7 @@ def _recv(general: Function) -> Function:
 def _sendrecv(general: Function) -> Function:
     def sendrecv(child: Child) -> int | None:
         page = child.page
-        sent, capacity = _SENT_CAPACITY(page, SENT_AT)
+        sent, capacity = _SENT_CAPACITY(page, _SENT_AT)
         _, _, _, dest, sendtag, _, _, _, source, recvtag, number, _ = _TWELVE(page, ARGUMENTS_AT)
         comm = child.comms.get(number) or child.comm(number)
         if comm is None or sent < 0 or capacity < 0:
@@ -114,7 +115,7 @@ def _deliver(child: Child, comm: Communicator, message: Message, capacity: int) 
     size = len(data)
     fitting = min(size, capacity)
     child.page[PAYLOAD_AT : PAYLOAD_AT + fitting] = data[:capacity]
-    _RECEIVED(child.page, RECEIVED_AT, fitting, message.source, message.tag)
+    _RECEIVED(child.page, _RECEIVED_AT, fitting, message.source, message.tag)
     if size > capacity:
         error = errors.error(c.ERR_TRUNCATE, f"{size} bytes arrived, the receive buffer takes {capacity}")
         blame_sender(error, message)
@@ -125,7 +126,7 @@ def _deliver(child: Child, comm: Communicator, message: Message, capacity: int) 
 def _isend(general: Function) -> Function:
     def isend(child: Child) -> int | None:
         page = child.page
-        (sent,) = _SENT(page, SENT_AT)
+        (sent,) = _SENT(page, _SENT_AT)
         if sent < 0:
             return general(child)
         child.handled = 0

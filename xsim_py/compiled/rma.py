@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import os
 import struct
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.errors import fail
+from xsim_py.mpi.memory import address_of
 from xsim_py.mpi.rma import create
-from xsim_py.mpi.rma.memory import OutsideMemory, address_of
 from xsim_py.mpi4py.inside import window_of
 from xsim_py.process.ranks import current
 
 from .by_hand import MAKERS, MPI, Body, by_hand
 from .calls import bind, write_handle, write_integers
 from .child import BadAddress, Child
-from .convert import CParameter, write_changes
+from .convert import CParameter, RemoteMemory
 
 if TYPE_CHECKING:
     from xsim_py.mpi.rma.window import Window
@@ -30,32 +31,33 @@ _VALUE_AT = {c.WIN_SIZE: 0, c.WIN_DISP_UNIT: 8, c.WIN_CREATE_FLAVOR: 12, c.WIN_M
 create.shares_files = True
 
 
-class RemoteMemory(OutsideMemory):
-    """Memory of a program."""
+class _Exposed(RemoteMemory):
+    """Memory that other programs access by windows."""
 
-    __slots__ = ("child",)
-
-    def __init__(self, child: Child, address: int, size: int) -> None:
-        super().__init__(address, size)
-        self.child = child
+    __slots__ = ()
 
     def __getitem__(self, part: slice) -> bytearray:
         """Return a copy of a part."""
-        try:
-            return self.child.read(self.address + part.start, part.stop - part.start)
-        except BadAddress as error:
-            fail(c.ERR_RMA_RANGE, str(error))
+        with _in_range():
+            return super().__getitem__(part)
 
     def __setitem__(self, part: slice, data: bytes) -> None:
         """Store a part."""
-        try:
-            self.child.write(self.address + part.start, data)
-        except BadAddress as error:
-            fail(c.ERR_RMA_RANGE, str(error))
+        with _in_range():
+            super().__setitem__(part, data)
 
-    def change(self, first: int, new: bytearray) -> None:
+    def change(self, first: int, old: bytes, new: bytearray) -> None:
         """Store the bytes that differ."""
-        write_changes(self.child, self.address + first, self[first : first + len(new)], new)
+        with _in_range():
+            super().change(first, old, new)
+
+
+@contextmanager
+def _in_range() -> Iterator[None]:
+    try:
+        yield
+    except BadAddress as error:
+        fail(c.ERR_RMA_RANGE, str(error))
 
 
 class _Kept:
@@ -81,9 +83,9 @@ class RemoteWin(MPI.Win):  # type: ignore[misc]
         return memory
 
     @staticmethod
-    def _allocated(size: int) -> RemoteMemory:
+    def _allocated(size: int) -> _Exposed:
         child = _running()
-        return RemoteMemory(child, _obtained(child, size), size)
+        return _Exposed(child, _obtained(child, size), size)
 
     def Get_attr(self, keyval: int) -> Any:
         """Return an attribute as a pointer; those of MPI itself point to an integer, except the base."""
@@ -139,7 +141,7 @@ def Win_create(child: Child, given: tuple[int, ...]) -> None:
     base, size, unit, info, comm, win = given
     if size < 0:
         fail(c.ERR_SIZE, f"a window of {size} bytes")
-    _create(child, win, RemoteWin.Create, RemoteMemory(child, base, size), (unit, info, comm))
+    _create(child, win, RemoteWin.Create, _Exposed(child, base, size), (unit, info, comm))
 
 
 @by_hand
@@ -202,12 +204,12 @@ def Win_get_attr(child: Child, given: tuple[int, ...]) -> None:
 
 @by_hand
 def Win_attach(child: Child, given: tuple[int, ...]) -> None:
-    child.handles.get(given[0], RemoteWin).Attach(RemoteMemory(child, given[1], given[2]))
+    child.handles.get(given[0], RemoteWin).Attach(_Exposed(child, given[1], given[2]))
 
 
 @by_hand
 def Win_detach(child: Child, given: tuple[int, ...]) -> None:
-    child.handles.get(given[0], RemoteWin).Detach(RemoteMemory(child, given[1], 0))
+    child.handles.get(given[0], RemoteWin).Detach(_Exposed(child, given[1], 0))
 
 
 @by_hand

@@ -17,6 +17,7 @@ import numpy as np
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.attributes import Attributes
 from xsim_py.mpi.errors import fail
+from xsim_py.mpi.memory import Memory
 from xsim_py.mpi.padding import mask_of
 from xsim_py.mpi.typemap import Layout, block
 
@@ -168,7 +169,7 @@ class Type:
         """Bytes from the first to the last byte of data."""
         return self.layout.high - self.layout.low
 
-    def pack(self, memory: memoryview, offset: int, count: int) -> bytes:
+    def pack(self, memory: Memory, offset: int, count: int) -> bytes:
         """Copy `count` elements, the first at ``memory[offset]``, into ``count * size`` bytes.
 
         `memory` is the user's, and `offset` the first element's origin; negative if `memory` begins after it.
@@ -183,7 +184,7 @@ class Type:
         self._check(memory, offset, count)
         return self.layout.pack(memory, origin=offset, count=count, extent=self.extent)
 
-    def unpack(self, data: bytes, memory: memoryview, offset: int, count: int) -> int:
+    def unpack(self, data: bytes, memory: Memory, offset: int, count: int) -> int:
         """Copy packed bytes into at most `count` elements; return the number of bytes.
 
         A message may be shorter than the buffer, even end within an element; a longer one is `ERR_TRUNCATE`.
@@ -214,15 +215,14 @@ class Type:
         """Return the range of bytes of `count` elements, relative to the first one's origin: (low, high)."""
         if not count or not self.size:
             return 0, 0
-        shift = (count - 1) * self.extent
-        return self.layout.low + min(0, shift), self.layout.high + max(0, shift)
+        return self.layout.span(count, self.extent)
 
-    def _check(self, memory: memoryview, offset: int, count: int) -> None:
+    def _check(self, memory: Memory, offset: int, count: int) -> None:
         low, high = self.span(count)
         if offset + low < 0 or offset + high > len(memory):
             self._outside(memory, offset, count)
 
-    def _outside(self, memory: memoryview, offset: int, count: int) -> None:
+    def _outside(self, memory: Memory, offset: int, count: int) -> None:
         low, high = self.span(count)
         if low == high:  # no access, so any offset is valid
             return

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from xsim_py.mpi.memory import Memory
 from xsim_py.mpi.padding import Mask, without_padding
 
 Dims: TypeAlias = tuple[tuple[int, int], ...]
@@ -75,11 +76,19 @@ class Layout:
             lengths = np.tile(lengths, count)
         return offsets, lengths
 
-    def pack(self, memory: memoryview, *, origin: int, count: int, extent: int) -> bytes:
+    def span(self, count: int, extent: int) -> tuple[int, int]:
+        """Return the range of bytes of `count` elements, relative to the first one's origin: (low, high)."""
+        shift = (count - 1) * extent
+        return self.low + min(0, shift), self.high + max(0, shift)
+
+    def pack(self, memory: Memory, *, origin: int, count: int, extent: int) -> bytes:
         """Gather `count` elements.
 
         The first has its origin at ``memory[origin]``, the others follow at `extent`.
         """
+        if type(memory) is not memoryview:
+            low, high = self.span(count, extent)
+            memory, origin = memoryview(memory[origin + low : origin + high]), -low
         packed = self._gathered(memory, origin, count, extent)
         return packed if self.mask is None else without_padding(packed, self.mask)
 
@@ -97,8 +106,15 @@ class Layout:
             here[0][here[1]] = there[0][there[1]]
         return packed.tobytes()
 
-    def unpack(self, data: bytes, memory: memoryview, *, origin: int, count: int, extent: int) -> None:
+    def unpack(self, data: bytes, memory: Memory, *, origin: int, count: int, extent: int) -> None:
         """Scatter ``count * size`` packed bytes; the inverse of `pack`."""
+        if type(memory) is not memoryview:
+            low, high = self.span(count, extent)
+            part = memory[origin + low : origin + high]
+            old = bytes(part)
+            self.unpack(data, memoryview(part), origin=-low, count=count, extent=extent)
+            memory.change(origin + low, old, part)
+            return
         packed = np.frombuffer(data, np.uint8)
         if len(self.offsets) == 1:
             length = int(self.lengths[0])

@@ -25,6 +25,7 @@ from xsim_py.mpi.collectives.channel import EqualBlocks, VariedBlocks
 from xsim_py.mpi.datatype import NULL, Type
 from xsim_py.mpi.errors import Exception as MPIError
 from xsim_py.mpi.errors import add_detail, fail
+from xsim_py.mpi.memory import Memory
 from xsim_py.mpi4py.code_tables import derived
 from xsim_py.mpi4py.datatype import TYPE_DICT, Datatype, core_of
 from xsim_py.mpi4py.dlpack import at_address, is_foreign
@@ -73,8 +74,8 @@ class UserBuffer:
 
     __slots__ = ("count", "datatype", "memory", "nbytes", "offset")
 
-    def __init__(self, memory: memoryview, offset: int, count: int, datatype: Type) -> None:
-        self.memory = memory  # as bytes
+    def __init__(self, memory: Memory, offset: int, count: int, datatype: Type) -> None:
+        self.memory = memory  # as bytes; of a compiled program all, so that offsets are addresses
         self.offset = offset  # of the first element's origin
         self.count = count  # the number of elements in a block
         self.datatype = datatype
@@ -180,7 +181,7 @@ class BlockBuffer:
 
     __slots__ = ("counts", "datatypes", "memory", "offsets")
 
-    def __init__(self, memory: memoryview, counts: list[int], offsets: list[int], datatypes: list[Type]) -> None:
+    def __init__(self, memory: Memory, counts: list[int], offsets: list[int], datatypes: list[Type]) -> None:
         self.memory = memory
         self.counts = counts  # the number of elements in each block
         self.offsets = offsets  # of each block in `memory`, in bytes

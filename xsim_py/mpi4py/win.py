@@ -15,11 +15,11 @@ from xsim_py.mpi import errors
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.datatype import NULL, Type
 from xsim_py.mpi.group import Members
+from xsim_py.mpi.memory import Memory, address_of
 from xsim_py.mpi.op import ReductionOp
 from xsim_py.mpi.rma import create as make
 from xsim_py.mpi.rma import operations as operate
 from xsim_py.mpi.rma import synchronise as order
-from xsim_py.mpi.rma.memory import Memory, address_of
 from xsim_py.mpi.rma.window import Transfer, Window
 
 from .attribute_calls import Attributed

@@ -133,6 +133,29 @@ long xsim_poke(struct xsim_child *c, const void *from, uint64_t to, uint64_t siz
   return process_vm_writev(c->pid, &here, 1, &there, 1, 0);
 }
 
+/* Write the bytes that differ; return 0, or -1 if an address is bad. */
+int xsim_change(struct xsim_child *c, const char *old, char *new, uint64_t to, uint64_t size) {
+  enum { MOST = 64 };
+  struct iovec here[MOST], there[MOST];
+  int runs = 0;
+  long bytes = 0;
+  for (uint64_t i = 0; i < size;) {
+    while (i < size && old[i] == new[i]) i++;
+    uint64_t first = i;
+    while (i < size && old[i] != new[i]) i++;
+    if (i > first) {
+      here[runs] = (struct iovec){new + first, i - first};
+      there[runs++] = (struct iovec){(void *)(to + first), i - first};
+      bytes += i - first;
+    }
+    if (runs == MOST || (i == size && runs)) {
+      if (process_vm_writev(c->pid, here, runs, there, runs, 0) != bytes) return -1;
+      runs = bytes = 0;
+    }
+  }
+  return 0;
+}
+
 /* Return a descriptor of this process for one of the program; -1 if there is none. */
 int xsim_descriptor(struct xsim_child *c, int number) {
   int process = (int)syscall(SYS_pidfd_open, c->pid, 0);

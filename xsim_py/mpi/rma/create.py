@@ -16,10 +16,10 @@ from xsim_py.mpi.calls import Note, channel
 from xsim_py.mpi.comm import Communicator, derive_cid, shared_context
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi.management import gather_everywhere
+from xsim_py.mpi.memory import Memory, address_of
 from xsim_py.process.ranks import current
 from xsim_py.units import format_size
 
-from .memory import Memory, address_of
 from .service import Rma, service_of, windows_of
 from .synchronise import barrier
 from .window import Shape, Window

@@ -12,10 +12,9 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi.handles import object_of
+from xsim_py.mpi.memory import Memory
 from xsim_py.mpi.op import PREDEFINED, make_fold
 from xsim_py.mpi.typemap import Layout
-
-from .memory import Memory
 
 PUT, GET, ACCUMULATE, FETCH, SWAP, DATA, LOCK, UNLOCK, POSTED, COMPLETED = range(10)
 """The kinds of packets. FETCH is the get-accumulate kind, SWAP is compare and swap, and DATA is the reply to the three
@@ -50,10 +49,7 @@ class TargetPlace(NamedTuple):
         """Return the packed elements; the first has its origin at ``memory[offset]``."""
         if self.layout is None:
             return bytes(memory[offset : offset + self.total_bytes])
-        view: Any = memory
-        if view.__class__ is not memoryview:  # Hot path: no call
-            view, offset = memoryview(memory[offset + self.low : offset + self.high]), -self.low
-        return self.layout.pack(view, origin=offset, count=self.elements, extent=self.extent)
+        return self.layout.pack(memory, origin=offset, count=self.elements, extent=self.extent)
 
     def write(self, memory: Memory, offset: int, data: bytes) -> None:
         """Store packed elements: all of them, or as many complete ones as there are data for."""
@@ -61,13 +57,7 @@ class TargetPlace(NamedTuple):
             memory[offset : offset + len(data)] = data
         elif data:
             count = len(data) // self.size_bytes
-            view: Any = memory
-            if view.__class__ is memoryview:  # Hot path: no call
-                self.layout.unpack(data, view, origin=offset, count=count, extent=self.extent)
-            else:
-                part = bytearray(view[offset + self.low : offset + self.high])
-                self.layout.unpack(data, memoryview(part), origin=-self.low, count=count, extent=self.extent)
-                view.change(offset + self.low, part)
+            self.layout.unpack(data, memory, origin=offset, count=count, extent=self.extent)
 
 
 def place_of(datatype: Type, displacement: int, count: int) -> TargetPlace:

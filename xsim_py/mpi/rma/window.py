@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
+from xsim_py.mpi.memory import Memory
 from xsim_py.mpi.transport.p2p import wait
 from xsim_py.process.ranks import current
 
 from .epochs import Epochs
 from .locks import LockQueue
-from .memory import Memory
 from .packets import (
     ACCUMULATE,
     COMPLETED,

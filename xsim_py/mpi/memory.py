@@ -1,4 +1,4 @@
-"""Exposed memory: a `memoryview` of this process, or the memory of a program in another process."""
+"""The memory of buffers and windows: a `memoryview` of this process, or memory of a program in another process."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 
 
 class OutsideMemory(ABC):
-    """Memory in another process, with as much of a `memoryview` as windows use.
+    """Memory in another process, with as much of a `memoryview` as packing and unpacking use.
 
     Slices copy: contiguous elements are read and stored as for a `memoryview`. Others are read in a copy of their
-    span, and stored by `change`. If the process has ended, each of these raises an `errors.Exception`.
+    span, and stored by `change` (`typemap.Layout`).
     """
 
     __slots__ = ("address", "size")
@@ -25,14 +25,14 @@ class OutsideMemory(ABC):
         return self.size
 
     @abstractmethod
-    def __getitem__(self, part: slice) -> bytes | bytearray: ...
+    def __getitem__(self, part: slice) -> bytearray: ...
 
     @abstractmethod
     def __setitem__(self, part: slice, data: bytes) -> None: ...
 
     @abstractmethod
-    def change(self, first: int, new: bytearray) -> None:
-        """Store bytes that begin at `first`, but only those that differ: others may belong to the program."""
+    def change(self, first: int, old: bytes, new: bytearray) -> None:
+        """Store the bytes from `first` on that differ from the old ones: the others may belong to the program."""
 
 
 Memory: TypeAlias = "memoryview | OutsideMemory"
