@@ -224,15 +224,17 @@ class Child:
         return self.handles.comm(number) if self.is_inside else None
 
     def _catch_up(self) -> None:
-        """Carry out the calls that the program has queued."""
+        """Carry out the calls that the program has queued; it may be called back meanwhile."""
         page = self.page
         at, end = QUEUE_AT, QUEUE_AT + self.fields.queued
+        self.fields.queued = 0
+        current_arguments = page[ARGUMENTS_AT:SIZES_AT]
         while at < end:
             size, function, site, request, sent, *given = QUEUED.unpack_from(page, at)
             self.queued = request, given, page[at + QUEUED.size : at + QUEUED.size + sent]
             self._call(self, function | QUEUED_CALL, site)
             at += size
-        self.fields.queued = 0
+        page[ARGUMENTS_AT:SIZES_AT] = current_arguments
 
     def run(self) -> NoReturn:
         """Run the program to its end, and end the rank with the process's exit status."""
