@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xsim_py import __version__
-from xsim_py.cli.options import positive, reader
+from xsim_py.cli.options import Commands, positive, reader
 from xsim_py.cli.output_files import check_outputs, not_dash, write_text
 from xsim_py.cli.views import add_view_option, picture_look
 from xsim_py.errors import ConfigError
@@ -30,7 +30,7 @@ header (op,bytes,median_s), or raw lines operation,bytes,start_s,duration_s. The
 """
 
 
-def add_calibrate_parser(commands: Any) -> None:
+def add_calibrate_parser(commands: Commands) -> None:
     """Add the command to the sub-parsers of the top level."""
     parser = commands.add_parser(
         "calibrate",

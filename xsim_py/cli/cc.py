@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shlex
 import subprocess
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
 
-    from xsim_py.cli.options import Parser
+    from xsim_py.cli.options import Commands, Parser
 
 _SHOWING: Final = ("--show", "-show", "--showme")
 _NOT_LINKED: Final = ("-c", "-S", "-E", "-M", "-MM", "-fsyntax-only")
@@ -20,22 +20,22 @@ All arguments go to the compiler that {variable} names, or else to {usual}; an o
 """
 
 
-def add_cc_parser(commands: Any) -> None:
+def add_cc_parser(commands: Commands) -> None:
     """Add the command for C; `read_compiling` reads its arguments."""
     _add(commands, "cc")
 
 
-def add_cxx_parser(commands: Any) -> None:
+def add_cxx_parser(commands: Commands) -> None:
     """Add the command for C++."""
     _add(commands, "c++")
 
 
-def add_fc_parser(commands: Any) -> None:
+def add_fc_parser(commands: Commands) -> None:
     """Add the command for Fortran."""
     _add(commands, "fc")
 
 
-def _add(commands: Any, command: str) -> None:
+def _add(commands: Commands, command: str) -> None:
     from argparse import RawDescriptionHelpFormatter
 
     from xsim_py.compiled.build import COMPILERS

@@ -7,12 +7,13 @@ import io
 import os
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from xsim_py import __version__
 from xsim_py.cli.options import (
     CHOSEN,
     PROGRAM_USAGE,
+    Commands,
     add_parameter,
     add_parameters,
     options_named,
@@ -45,7 +46,7 @@ exit status: 5 if an MPI usage error was found, otherwise as for xsim run; with 
 """
 
 
-def add_check_parser(commands: Any) -> list[Action]:
+def add_check_parser(commands: Commands) -> list[Action]:
     """Add the command, and return its options."""
     from argparse import RawDescriptionHelpFormatter
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from xsim_py import __version__
 from xsim_py.cli.options import (
     PROGRAM_USAGE,
+    Commands,
     add_parameters,
     add_report_option,
     add_sizes_option,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from xsim_py.report.style import Look
 
 
-def add_compare_parser(commands: Any) -> list[Action]:
+def add_compare_parser(commands: Commands) -> list[Action]:
     """Add the command, and return its options."""
     parser = commands.add_parser(
         "compare",

@@ -6,11 +6,12 @@ import sys
 from argparse import ArgumentTypeError
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from xsim_py import __version__
 from xsim_py.cli.options import (
     PROGRAM_USAGE,
+    Commands,
     add_parameter,
     add_parameters,
     add_report_option,
@@ -65,7 +66,7 @@ one did not, or printed `right: False`; 2 bad input; 130 interrupted.
 """
 
 
-def add_compare_recovery_parser(commands: Any) -> list[Action]:
+def add_compare_recovery_parser(commands: Commands) -> list[Action]:
     """Add the command, and return its options."""
     from argparse import RawDescriptionHelpFormatter
 

@@ -11,6 +11,8 @@ from xsim_py.errors import ConfigError
 if TYPE_CHECKING:
     from argparse import Action, ArgumentParser, Namespace
 
+    from xsim_py.cli.options import Commands
+
 SHELLS: Final = ("bash", "zsh", "fish")
 _FILES: Final = ("FILE", "CSV", "PICTURE", "SAVED", "RESULT", "MACHINE.yaml")
 _FOLDERS: Final = ("DIR", "FOLDER")
@@ -25,7 +27,7 @@ The scripts are made by shtab: pip install 'xsim-py[completion]'. They need neit
 """
 
 
-def add_completion_parser(commands: Any) -> None:
+def add_completion_parser(commands: Commands) -> None:
     """Add the command to the sub-parsers of the top level."""
     from argparse import RawDescriptionHelpFormatter
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, Final
 
-from xsim_py.cli.options import add_report_option, check_report, repeated_by
+from xsim_py.cli.options import Commands, add_report_option, check_report, repeated_by
 from xsim_py.cli.output_errors import writing
 from xsim_py.cli.output_files import check_outputs, not_dash
 from xsim_py.cli.views import add_view_option, picture_view
@@ -37,7 +37,7 @@ or --trace.
 """
 
 
-def add_draw_parser(commands: Any) -> None:
+def add_draw_parser(commands: Commands) -> None:
     """Add the command to the sub-parsers of the top level."""
     from argparse import RawDescriptionHelpFormatter
 

@@ -9,7 +9,15 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from xsim_py import __version__
-from xsim_py.cli.options import PROGRAM_USAGE, add_parameter, add_parameters, positive, reader, simulation_arguments
+from xsim_py.cli.options import (
+    PROGRAM_USAGE,
+    Commands,
+    add_parameter,
+    add_parameters,
+    positive,
+    reader,
+    simulation_arguments,
+)
 from xsim_py.cli.output_files import check_outputs, not_dash, simulation_inputs, write_text
 from xsim_py.cli.progress import ProgressLine
 from xsim_py.cli.views import add_view_option, picture_look
@@ -38,7 +46,7 @@ exit status: 0 if no failing run was found, 5 if one was, 2 bad input, 130 inter
 """
 
 
-def add_explore_parser(commands: Any) -> list[Action]:
+def add_explore_parser(commands: Commands) -> list[Action]:
     """Add the command, and return the options of all its modes."""
     parser = commands.add_parser(
         "explore",
@@ -50,7 +58,7 @@ def add_explore_parser(commands: Any) -> list[Action]:
 
 
 def _add_mode(
-    modes: Any, name: str, help: str, description: str, ranks: object = positive
+    modes: Commands, name: str, help: str, description: str, ranks: object = positive
 ) -> tuple[ArgumentParser, list[Action]]:
     """Add a mode of exploration, with the options common to all."""
     from argparse import RawDescriptionHelpFormatter
@@ -79,7 +87,7 @@ def _add_mode(
     ]
 
 
-def _add_failures(modes: object) -> list[Action]:
+def _add_failures(modes: Commands) -> list[Action]:
     parser, options = _add_mode(
         modes,
         "failures",
@@ -107,7 +115,7 @@ def _add_failures(modes: object) -> list[Action]:
     ]
 
 
-def _add_wildcards(modes: object) -> list[Action]:
+def _add_wildcards(modes: Commands) -> list[Action]:
     parser, options = _add_mode(
         modes,
         "wildcards",
@@ -139,7 +147,7 @@ def _add_wildcards(modes: object) -> list[Action]:
     ]
 
 
-def _add_noise(modes: object) -> list[Action]:
+def _add_noise(modes: Commands) -> list[Action]:
     from xsim_py.parameters import part
 
     parser, options = _add_mode(
@@ -171,7 +179,7 @@ def _add_noise(modes: object) -> list[Action]:
     ]
 
 
-def _add_inputs(modes: object) -> list[Action]:
+def _add_inputs(modes: Commands) -> list[Action]:
     parser, options = _add_mode(
         modes,
         "inputs",

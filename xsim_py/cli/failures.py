@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from xsim_py import __version__
-from xsim_py.cli.options import add_parameter, first_line, time_ps
+from xsim_py.cli.options import Commands, add_parameter, first_line, time_ps
 from xsim_py.cli.output_files import check_outputs, not_dash, simulation_inputs, write_text
 from xsim_py.units import PS_PER_S, exact_seconds, format_time, spans
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _SHOWN_ROWS = 100
 
 
-def add_failures_parser(commands: Any) -> None:
+def add_failures_parser(commands: Commands) -> None:
     """Add the command to the sub-parsers of the top level."""
     parser = commands.add_parser(
         "failures",

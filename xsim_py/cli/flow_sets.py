@@ -39,7 +39,7 @@ class JsonSection:
         """Return an error about one of its keys."""
         return ConfigError(f"{self.file}: {self.at}{key}: {message}")
 
-    def number(self, key: str, default: Any = _MISSING, *, least: float = 0.0) -> float:
+    def number(self, key: str, default: object = _MISSING, *, least: float = 0.0) -> float:
         """Return a finite number of at least `least`."""
         value = self._value(key, default)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value < math.inf:
@@ -87,7 +87,7 @@ class JsonSection:
         each = JsonSection(self.file, f"{self.at}{key}.", value)
         return [each.bandwidth(layer) if key.startswith("bandwidth") else each.number(layer) for layer in layers]
 
-    def _value(self, key: str, default: object) -> Any:
+    def _value(self, key: str, default: object) -> object:
         value = self.values.get(key, default)
         if value is _MISSING:
             raise self.wrong(key, "missing")

@@ -10,7 +10,7 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 from xsim_py import __version__
-from xsim_py.cli.options import positive, seed, time_ps
+from xsim_py.cli.options import Commands, positive, seed, time_ps
 from xsim_py.cli.output_errors import writing
 from xsim_py.cli.output_files import check_outputs, not_dash, write_text
 from xsim_py.cli.progress import ProgressLine
@@ -19,7 +19,7 @@ from xsim_py.errors import ConfigError
 from xsim_py.units import PS_PER_S
 
 if TYPE_CHECKING:
-    from argparse import Namespace
+    from argparse import ArgumentParser, Namespace
     from collections.abc import Mapping, Sequence
 
     from xsim_py.ftco.model import Configuration
@@ -42,7 +42,7 @@ exit status: 0, 2 bad input, 130 interrupted.
 """
 
 
-def add_ftco_parser(commands: Any) -> None:
+def add_ftco_parser(commands: Commands) -> None:
     """Add the command to the sub-parsers of the top level."""
     parser = commands.add_parser(
         "ftco",
@@ -88,7 +88,7 @@ def add_ftco_parser(commands: Any) -> None:
     add("--quiet", action="store_true", help="print only the table")
 
 
-def _add_configuration(parser: Any) -> None:
+def _add_configuration(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("--nodes", required=True, metavar="N,...", help="set the number of nodes, e.g. 1024,2048")
     add("--tree", metavar="KIND:K,...", help="set the tree, knomial or kary, and its radix (default: knomial:auto)")

@@ -11,9 +11,9 @@ from decimal import Decimal
 from fractions import Fraction
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from xsim_py.cli.options import add_parameter, positive
+from xsim_py.cli.options import Commands, add_parameter, positive
 from xsim_py.cli.views import add_view_option, picture_look
 from xsim_py.errors import ConfigError
 
@@ -30,7 +30,7 @@ _MANY_LAYERS = 8  # a graph may have as many as edges
 _INDENT = 11  # of a machine's properties in the list
 
 
-def add_models_parser(commands: Any) -> None:
+def add_models_parser(commands: Commands) -> None:
     """Add the command to the sub-parsers of the top level."""
     parser = commands.add_parser("models", help="list, show and check machine descriptions")
     parser.set_defaults(action=run_models, models="list")

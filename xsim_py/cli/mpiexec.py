@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from xsim_py import __version__
 from xsim_py.cli.options import ProgramSpec
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from xsim_py.cli.mpiexec_line import AppLine, Line
-    from xsim_py.cli.options import Parser
+    from xsim_py.cli.options import Commands, Parser
     from xsim_py.process.programs.program import Program
 
 _LINKS: Final = ("mpiexec", "mpirun")
@@ -60,7 +60,7 @@ exit status: as for xsim run; for a command that is not simulated, the first sta
 """
 
 
-def add_mpiexec_parser(commands: Any) -> None:
+def add_mpiexec_parser(commands: Commands) -> None:
     """Add the command, for its help; `read_mpiexec` parses its arguments."""
     from argparse import RawDescriptionHelpFormatter
 

@@ -6,7 +6,7 @@ import re
 from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, BooleanOptionalAction
 from contextlib import contextmanager
 from dataclasses import MISSING
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
 
 from xsim_py import parameters
 from xsim_py.errors import FOUND, NOT_WRITTEN, ConfigError, OptionProblem
@@ -14,9 +14,10 @@ from xsim_py.parameters import PARAMETERS
 from xsim_py.units import parse_time_ps
 
 if TYPE_CHECKING:
-    from argparse import Action, Namespace
+    from argparse import Action, Namespace, _SubParsersAction
     from collections.abc import Callable, Iterator, Sequence
 
+Commands: TypeAlias = "_SubParsersAction[ArgumentParser]"
 PROGRAM_USAGE = "(PROGRAM | -m MODULE | -c CODE) [ARGUMENT ...]"
 
 _KINDS = {"-m": "module", "-c": "code"}

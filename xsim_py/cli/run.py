@@ -33,8 +33,9 @@ from xsim_py.units import format_time, parse_exact_seconds, spans
 
 if TYPE_CHECKING:
     from argparse import Action, ArgumentParser, Namespace
-    from collections.abc import Container, Iterator
+    from collections.abc import Callable, Container, Iterator
 
+    from xsim_py.cli.options import Commands
     from xsim_py.report import Result
     from xsim_py.report.style import Look
 
@@ -55,7 +56,7 @@ To shard a run over real MPI processes: mpiexec -n 2 xsim run ...
 """
 
 
-def add_run_parser(commands: Any) -> list[Action]:
+def add_run_parser(commands: Commands) -> list[Action]:
     """Add the command, and return its options."""
     from argparse import RawDescriptionHelpFormatter
 
@@ -165,7 +166,7 @@ def _input(args: Namespace) -> AbstractContextManager[None]:
     return line_by_line()
 
 
-def load_simulator() -> Any:
+def load_simulator() -> Callable[..., Result]:
     """Import `simulate` without garbage collection, which takes a tenth of the start-up time."""
     gc.disable()
     try:

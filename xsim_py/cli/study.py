@@ -17,6 +17,7 @@ from xsim_py.cli.views import add_view_option, picture_look
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from xsim_py.cli.options import Commands
     from xsim_py.report.style import Look
     from xsim_py.study import StudyResults, StudySpec
 
@@ -30,7 +31,7 @@ interrupted.
 """
 
 
-def add_study_parser(commands: Any) -> None:
+def add_study_parser(commands: Commands) -> None:
     """Add the command to the sub-parsers of the top level."""
     from argparse import RawDescriptionHelpFormatter
 

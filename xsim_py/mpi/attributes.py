@@ -120,7 +120,7 @@ def copy_attributes(owner: object, attributes: Attributes | None) -> Attributes 
         return None
     copied: Attributes = {}
     for number, (keyval, value) in reversed(attributes.items()):
-        if keyval.copy_fn is True:
+        if isinstance(keyval.copy_fn, bool):
             copied[number] = (keyval, value)
         elif keyval.copy_fn is not None:
             new = _call(keyval.copy_fn, owner, number, value)
@@ -145,7 +145,7 @@ def _call_delete(owner: object, keyval: Keyval, value: object) -> None:
         _call(keyval.delete_fn, owner, keyval.number, value)
 
 
-def _call(function: Any, owner: Any, number: int, value: Any) -> Any:
+def _call(function: Callable[..., Any], owner: object, number: int, value: object) -> Any:
     try:
         return function(owner, number, value)
     except errors.ReturnedError:

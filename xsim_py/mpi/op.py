@@ -269,12 +269,12 @@ def _null_python(x: object, y: object) -> object:
     raise ValueError("cannot call user-defined operation")
 
 
-def _maxloc(x: Any, y: Any) -> tuple[Any, Any]:
+def _maxloc(x: tuple[Any, Any], y: tuple[Any, Any]) -> tuple[Any, Any]:
     (u, i), (v, j) = x, y
     return (v, j) if v > u or (not u > v and j < i) else (u, i)
 
 
-def _minloc(x: Any, y: Any) -> tuple[Any, Any]:
+def _minloc(x: tuple[Any, Any], y: tuple[Any, Any]) -> tuple[Any, Any]:
     (u, i), (v, j) = x, y
     return (v, j) if v < u or (not u < v and j < i) else (u, i)
 

@@ -17,6 +17,8 @@ from .timing import Costs, RendezvousTimes, Times
 if TYPE_CHECKING:
     from xsim_py.mpi.transport.tally import Sends
 
+    from .schedule import Marks
+
 _HASHED = 1 << 16  # messages whose columns are concatenated
 _WORD = (1 << 64) - 1
 Fold = TypeVar("Fold", contravariant=True)
@@ -56,7 +58,7 @@ class Listing(NamedTuple):
     """When the message, or its request, leaves."""
     receive_ps: Numbers
     """The receiver's overhead."""
-    rendezvous: Any
+    rendezvous: Numbers
     answer_ps: Numbers
     answer_key: Numbers
     data_key: Numbers
@@ -69,12 +71,12 @@ class Batch:
         self,
         schedule: CollectiveSchedule[Any],
         costs: Sequence[Costs],  # of each stage of the schedule
-        ranks: Any,  # the participants, as world ranks
+        ranks: Sequence[int],  # the participants, as world ranks
         check: bool,  # whether messages have checksums
-        local: Any = None,  # which of the ranks are in this shard, as booleans; None: all
+        local: Marks | None = None,  # which of the ranks are in this shard, as booleans; None: all
         *,
         once: bool = False,  # whether there is only one such call
-        algorithm: Any = None,  # the algorithm that finally runs, if ranks do not know it in advance
+        algorithm: object = None,  # the algorithm that finally runs, if ranks do not know it in advance
     ) -> None:
         self.schedule = schedule
         self.costs = costs
@@ -171,8 +173,8 @@ class Batch:
         for stage in self.schedule.stages():
             count = np.bincount(stage.source, minlength=size)
             sent += count
-            uniform = np.ndim(stage.size_bytes) == 0
-            sent_bytes += count * stage.size_bytes if uniform else summed(stage.source, stage.size_bytes, size)
+            each = stage.size_bytes
+            sent_bytes += summed(stage.source, each, size) if isinstance(each, np.ndarray) else count * each
         here = slice(None) if self.local is None else self.local
         return self.numbers[here], sent[here], sent_bytes[here]
 
@@ -206,7 +208,7 @@ def _joined(rows: Sequence[Sequence[Any]], *, whole: bool = False) -> Iterator[A
             yield column[0]
 
 
-def _hash_of(columns: list[Any], count: int, which: Any) -> int:
+def _hash_of(columns: list[Any], count: int, which: Marks | None) -> int:
     """Return the sum of the hashes of the rows for which `which` is true; None: of all."""
     if which is not None:
         columns = [column[which] if np.ndim(column) else column for column in columns]

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from xsim_py.mpi.transport.fabric import Fabric
     from xsim_py.network import Cost
 
+    from .schedule import Column
+
 _LONGEST_PS = 1 << 62  # calls that begin before `instances._LATEST_PS` end before 2**63
 
 
@@ -85,7 +87,7 @@ class MessageCosts:
             self._links[shape] = found
         return found
 
-    def _back(self, far: Any, stage: Stage) -> object:
+    def _back(self, far: Column, stage: Stage) -> object:
         """Return the latencies of the replies to the messages of a stage."""
         link, ranks = self._fabric.link, self._ranks
         if np.ndim(far) == 0:
@@ -140,7 +142,7 @@ def table(
     columns: list[Any] = [int(column[0]) if (column == column[0]).all() else column for column in each]
     made: dict[int, Costs] = {}
 
-    def of(row: Any) -> Costs:
+    def of(row: Column) -> Costs:
         if np.ndim(row) == 0:
             known = made.get(int(row))
             if known is None:
@@ -151,7 +153,8 @@ def table(
     costs = [of(row) for row in rows]
     if not each[4].any():
         return [one._replace(rendezvous=False) for one in costs]
-    which = [bool(one.rendezvous) if np.ndim(one.rendezvous) == 0 else one.rendezvous.astype(bool) for one in costs]
+    each_is = (one.rendezvous for one in costs)
+    which = [some.astype(bool) if isinstance(some, np.ndarray) else bool(some) for some in each_is]
     if not each[5].all() or not all(
         may or not np.any(some) for some, may in zip(which, may_be_rendezvous, strict=True)
     ):

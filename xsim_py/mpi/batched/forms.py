@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from array import array
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from xsim_py.mpi.collectives.channel import Fold
 
 
 class Form:
@@ -12,15 +17,15 @@ class Form:
     varies = False
     """Whether the messages depend on the contributions of ranks."""
 
-    def key(self, args: object) -> Any:
+    def key(self, args: tuple[Any, ...]) -> Any:
         """Return the arguments that must be equal on all ranks."""
         return 0
 
-    def contribution(self, args: object) -> bytes:
+    def contribution(self, args: tuple[Any, ...]) -> bytes:
         """Return the contribution of a rank."""
         return b""
 
-    def key_and_contribution(self, args: object) -> tuple[Any, bytes]:
+    def key_and_contribution(self, args: tuple[Any, ...]) -> tuple[Any, bytes]:
         """Return key and contribution."""
         return self.key(args), self.contribution(args)
 
@@ -28,7 +33,7 @@ class Form:
         """Return the arguments for an algorithm that works on bytes."""
         return args
 
-    def fold(self, args: object) -> Any:
+    def fold(self, args: tuple[Any, ...]) -> Fold | None:
         """Return the reduction operation, if there is one."""
         return None
 
@@ -36,28 +41,28 @@ class Form:
 class Vector(Form):
     """``(data, fold)``, of equal length on all ranks."""
 
-    def key(self, args: Any) -> Any:
+    def key(self, args: tuple[Any, ...]) -> Hashable:
         return len(args[0]), args[1]
 
-    def contribution(self, args: Any) -> bytes:
+    def contribution(self, args: tuple[Any, ...]) -> bytes:
         data: bytes = args[0]
         return data
 
-    def key_and_contribution(self, args: Any) -> tuple[Any, bytes]:  # hot path
+    def key_and_contribution(self, args: tuple[Any, ...]) -> tuple[Any, bytes]:  # hot path
         data, fold = args
         return (len(data), fold), data
 
-    def fold(self, args: Any) -> Any:
+    def fold(self, args: tuple[Any, ...]) -> Any:
         return args[1]
 
 
 class Blocks(Form):
     """``(data, sizes)``: a block per rank, of known sizes."""
 
-    def key(self, args: Any) -> Any:
+    def key(self, args: tuple[Any, ...]) -> Hashable:
         return args[1] if type(args[1]) is tuple else tuple(args[1])
 
-    def contribution(self, args: Any) -> bytes:
+    def contribution(self, args: tuple[Any, ...]) -> bytes:
         data: bytes = args[0]
         return data
 
@@ -65,10 +70,10 @@ class Blocks(Form):
 class Parts(Form):
     """``(parts,)``: a block for each rank, all of one size, as `EqualBlocks`."""
 
-    def key(self, args: Any) -> Any:
+    def key(self, args: tuple[Any, ...]) -> Any:
         return args[0].block_bytes
 
-    def contribution(self, args: Any) -> bytes:
+    def contribution(self, args: tuple[Any, ...]) -> bytes:
         whole: bytes = args[0].data
         return whole
 
@@ -84,7 +89,7 @@ class UnequalParts(Form):
 
     varies = True
 
-    def contribution(self, args: Any) -> bytes:
+    def contribution(self, args: tuple[Any, ...]) -> bytes:
         parts, sizes = args
         return b"".join((array("q", parts.sizes), array("q", sizes), parts.data))
 
@@ -97,7 +102,7 @@ class Packed(Form):
 
     varies = True
 
-    def contribution(self, args: Any) -> bytes:
+    def contribution(self, args: tuple[Any, ...]) -> bytes:
         data: bytes = args[0]
         return data
 
@@ -110,7 +115,7 @@ class PackedParts(Form):
 
     varies = True
 
-    def contribution(self, args: Any) -> bytes:
+    def contribution(self, args: tuple[Any, ...]) -> bytes:
         parts = args[0]
         return b"".join((array("q", parts.sizes), parts.data))
 
@@ -126,20 +131,20 @@ class _Objects(Form):
 
     varies = True
 
-    def key(self, args: Any) -> Any:
+    def key(self, args: tuple[Any, ...]) -> Hashable:
         """Return the operation and the kind of object; None if it cannot be computed."""
         obj, _, fold, ranks = args
         kind = None if fold is None else fold.kind(obj, ranks)
         return None if kind is None else (fold.name, kind)
 
-    def key_and_contribution(self, args: Any) -> tuple[Any, bytes]:
+    def key_and_contribution(self, args: tuple[Any, ...]) -> tuple[Any, bytes]:
         key = self.key(args)
         return key, b"" if key is None else args[2].packed(args[0])
 
     def plain(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         return args[:2]
 
-    def fold(self, args: Any) -> Any:
+    def fold(self, args: tuple[Any, ...]) -> Any:
         return args[2]
 
 

@@ -510,7 +510,7 @@ class BruckExchange(Exchange):
         come = distance & self.distances[turn] - 1
         return -come % self.size, distance - come
 
-    def _sent(self, memory: tuple[Any, list[Any]], moved: tuple[Numbers, Numbers], rank: int) -> Any:
+    def _sent(self, memory: tuple[Any, list[Any]], moved: tuple[Numbers, Numbers], rank: int) -> Bytes:
         """Return the blocks that a rank sends."""
         back, left = moved
         places = self._rows[rank:].take(back) + self._twice[rank:].take(left)

@@ -118,9 +118,9 @@ def _apply(checks: NDArray[np.uint32], tables: NDArray[np.uint32]) -> NDArray[np
     return found
 
 
-def with_zeros(checks: NDArray[np.uint32], lengths: Any) -> NDArray[np.uint32]:
+def with_zeros(checks: NDArray[np.uint32], lengths: int | NDArray[np.int64]) -> NDArray[np.uint32]:
     """Return checksums extended by zeros, one number for all or one for each."""
-    if np.ndim(lengths) == 0:
+    if not isinstance(lengths, np.ndarray):
         return _apply(checks, _zeros(lengths))
     for place in range(int(lengths.max()).bit_length()):
         checks = np.where(lengths >> place & 1, _apply(checks, _zeros(1 << place)), checks)

@@ -57,7 +57,7 @@ class CollectiveInstance:
     """Whether it is simulated individually."""
     computed: bool = False
     """Whether the last rank has entered."""
-    signature: Any = None
+    signature: tuple[Any, ...] | None = None
     """The call of the first rank that waits here, a tuple."""
     pending: Pending[Any] | None = None
     """Its computation."""
@@ -105,7 +105,7 @@ class CollectiveInstance:
         self.missing = self.inside = self.comm.context.size if members is None else len(members.here)
         self.absent = 0 if members is None else len(members.elsewhere)
 
-    def open(self, signature: object, pending: Pending[Any], fold: object) -> None:
+    def open(self, signature: tuple[Any, ...], pending: Pending[Any], fold: object) -> None:
         """Prepare for waiting ranks, on entry of the first of them."""
         size = self.comm.context.size
         self.signature = signature

@@ -32,6 +32,7 @@ from .instance import CollectiveInstance
 from .undo import Rollback, wake
 
 if TYPE_CHECKING:
+    from xsim_py.engine.kernel import Kernel
     from xsim_py.mpi.calls import CollectiveChannel, Note
     from xsim_py.mpi.comm import Communicator
     from xsim_py.mpi.transport.fabric import Fabric
@@ -123,7 +124,7 @@ class CollectiveInstances(Rollback):
         ):
             self.undo_here(call)
             return None
-        kernel: Any = self.fabric.kernel
+        kernel: Kernel = self.fabric.kernel
         call.clock_ps[me] = fiber.clock_ps
         call.nic_free_ps[me] = rank.nic_free_ps
         call.keys[me] = rank.key
@@ -155,7 +156,7 @@ class CollectiveInstances(Rollback):
         call: CollectiveInstance,
         ch: CollectiveChannel,
         form: Form,
-        signature: object,
+        signature: tuple[Any, ...],
         args: tuple[Any, ...],
         contribution: bytes,
     ) -> None:
@@ -204,7 +205,12 @@ class CollectiveInstances(Rollback):
         return seen >= 0
 
     def _find(
-        self, call: CollectiveInstance, ch: CollectiveChannel, form: Form, signature: Any, args: tuple[Any, ...]
+        self,
+        call: CollectiveInstance,
+        ch: CollectiveChannel,
+        form: Form,
+        signature: tuple[Any, ...],
+        args: tuple[Any, ...],
     ) -> Pending[Any] | None:
         """Return how to compute a call on arrays; None if it must be simulated individually."""
         key = ch.cid, signature

@@ -25,7 +25,7 @@ from xsim_py.mpi.collectives.trees import senders_up
 from .batch import Batch
 from .costs import MessageCosts
 from .formulas import EXCHANGES, Doubling, Exchange, Results, formula
-from .schedule import CollectiveSchedule, Draft, Listed, Memory, Numbers, Plan, Stage
+from .schedule import CollectiveSchedule, Draft, Listed, Marks, Memory, Numbers, Plan, Stage
 from .trees import DOWN, array_tree, send_down
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _HEAD_BYTES = 8
 class _Pending:
     """A call that is not resolved yet; see `batch.Pending`."""
 
-    def __init__(self, ch: CollectiveChannel, local: Any) -> None:
+    def __init__(self, ch: CollectiveChannel, local: Marks | None) -> None:
         self._comm = ch.comm
         self._size = ch.size
         self._check = ch.check
@@ -61,7 +61,7 @@ class _Pending:
 class VariedExchange(_Pending):
     """An Alltoallv or Alltoallw."""
 
-    def __init__(self, ch: CollectiveChannel, local: Any, algorithm: Callable[..., Any]) -> None:
+    def __init__(self, ch: CollectiveChannel, local: Marks | None, algorithm: Callable[..., Any]) -> None:
         super().__init__(ch, local)
         self._kind = EXCHANGES[algorithm]
         self._skips = algorithm is not alltoall.pairwise
@@ -123,7 +123,7 @@ class _InTurn(CollectiveSchedule[Memory]):
 class _Pickles(_Pending):
     """Objects that are exchanged after their sizes."""
 
-    def __init__(self, ch: CollectiveChannel, local: Any, first: Batch) -> None:
+    def __init__(self, ch: CollectiveChannel, local: Marks | None, first: Batch) -> None:
         super().__init__(ch, local)
         self._first = first  # the exchange of the sizes
 
@@ -222,7 +222,7 @@ class ObjectFold(Protocol):
     def name(self) -> str:
         """The name of the operation."""
 
-    def kind(self, obj: object, ranks: int) -> Any:
+    def kind(self, obj: object, ranks: int) -> Hashable:
         """Return the kind of object, equal on all `ranks`.
 
         Return None if it must be simulated individually.
@@ -298,7 +298,7 @@ def _up_and_down(size: int, broadcasts: tuple[Callable[..., Any], ...]) -> Plan 
 class ObjectScan(_Pending):
     """A scan of objects, on a power of two ranks: otherwise not all ranks need all others."""
 
-    def __init__(self, ch: CollectiveChannel, local: Any, exclusive: bool) -> None:
+    def __init__(self, ch: CollectiveChannel, local: Marks | None, exclusive: bool) -> None:
         super().__init__(ch, local)
         self._exclusive = exclusive
 

@@ -19,6 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 Numbers = NDArray[np.int64]
+Marks = NDArray[np.bool_]
+Column: TypeAlias = int | Numbers
+"""A number for all messages, or an array with one for each."""
+Places: TypeAlias = Numbers | slice
 Memory = TypeVar("Memory")
 """The type of the data from which a schedule makes the contents of messages."""
 ALL = slice(None)
@@ -44,25 +48,25 @@ class Step(NamedTuple):
     """An action of some ranks at the same position in the order."""
 
     kind: StepKind
-    ranks: Any
+    ranks: Places
     """The (n,) ranks, each once: an array or a slice."""
-    messages: Any
+    messages: Places
     """The message of each, an (n,) array or a slice; or several of each, as a column of a (width, n) array."""
-    real: Any = None
+    real: Marks | None = None
     """A (width, n) array: where there are messages, if the ranks have different numbers of them."""
 
 
 class Stage:
     """Some messages of a call, and their steps: here at most one send and one receive per rank."""
 
-    order: Any = 1
+    order: Column = 1
     """The number of each message among those of its source in this stage, from 1: one for all, or an array."""
     may_be_rendezvous = True
     """Whether messages may be above the eager threshold."""
     padded = False
     """Whether steps contain a dummy message."""
 
-    def __init__(self, size: int, source: Numbers, dest: Numbers, size_bytes: Any) -> None:
+    def __init__(self, size: int, source: Numbers, dest: Numbers, size_bytes: Column) -> None:
         self.size = size  # the number of ranks of the call
         self.source = source  # of each message, by rank
         self.dest = dest  # of each message, by rank
@@ -93,7 +97,7 @@ class ListedStage(Stage):
     """A stage whose steps are listed, in any order; see `Draft`."""
 
     def __init__(
-        self, size: int, source: Numbers, dest: Numbers, size_bytes: Any, steps: Sequence[Step], order: Any
+        self, size: int, source: Numbers, dest: Numbers, size_bytes: Column, steps: Sequence[Step], order: Column
     ) -> None:
         super().__init__(size, source, dest, size_bytes)
         self.order = order

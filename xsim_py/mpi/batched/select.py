@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from xsim_py.mpi.calls import CollectiveChannel
 
     from .forms import Form
+    from .schedule import Marks
 
 # All bytes of a call are in one array, in addition to the ranks' data.
 _MOST_BYTES = 1 << 28
@@ -40,7 +41,7 @@ def bind(
     args: tuple[Any, ...],
     *,
     always: bool,  # whether to compute it even if that is slower
-    local: object,  # which of the ranks are in this shard, as booleans; None: all
+    local: Marks | None,  # which of the ranks are in this shard, as booleans; None: all
 ) -> Pending[Any] | None:
     """Return how to compute a call for all ranks; None if that is impossible or does not pay."""
     if form.varies:
@@ -62,7 +63,7 @@ def bind(
     return None if listed is None or listed.total_bytes > _MOST_BYTES else _batch(ch, listed, local)
 
 
-def _batch(ch: CollectiveChannel, schedule: CollectiveSchedule[Any], local: object) -> Batch | None:
+def _batch(ch: CollectiveChannel, schedule: CollectiveSchedule[Any], local: Marks | None) -> Batch | None:
     ranks = ch.comm.ranks
     costs = MessageCosts(ch.comm.fabric, ranks).costs(schedule)
     return None if costs is None else Batch(schedule, costs, ranks, ch.check, local)
@@ -74,7 +75,7 @@ def _pending(
     algorithm: Callable[..., Any],
     args: tuple[Any, ...],
     always: bool,
-    local: Any,
+    local: Marks | None,
 ) -> Pending[Any] | None:
     """Return a call whose messages are known when all ranks have entered."""
     size, comm = ch.size, ch.comm

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .schedule import CollectiveSchedule, Numbers, Stage, StepKind
+from .schedule import CollectiveSchedule, Column, Marks, Numbers, Places, Stage, StepKind
 
 _MOST_KEPT = 1 << 20  # messages
 _NEVER = -(1 << 62)
@@ -39,15 +39,15 @@ _NEVER = -(1 << 62)
 class Costs(NamedTuple):
     """The costs of the messages of a stage, in picoseconds: one number for all, or an array."""
 
-    send_ps: Any
-    busy_ps: Any
-    transit_ps: Any
-    receive_ps: Any
-    rendezvous: Any = False
+    send_ps: Column
+    busy_ps: Column
+    transit_ps: Column
+    receive_ps: Column
+    rendezvous: bool | int | Numbers = False
     """Whether the message is above the eager threshold."""
-    latency_ps: Any = 0
+    latency_ps: Column = 0
     """The latency of its request."""
-    answer_ps: Any = 0
+    answer_ps: Column = 0
     """The latency of the reply."""
 
 
@@ -124,7 +124,7 @@ class _Ranks:
         self._update_last(stage.dest, arrival, key)
         return MessageTimes(first, key, arrival, taken, None)
 
-    def _send(self, costs: Costs, ranks: Any, messages: Any, first: Numbers, any_rendezvous: bool) -> None:
+    def _send(self, costs: Costs, ranks: Places, messages: Places, first: Numbers, any_rendezvous: bool) -> None:
         """Send one message per rank."""
         nic = self.nic
         self.clock[ranks] += _of(costs.send_ps, messages)
@@ -137,11 +137,11 @@ class _Ranks:
         first[messages] = start + np.where(rendezvous, _of(costs.latency_ps, messages), _of(costs.transit_ps, messages))
         nic[ranks] = np.where(rendezvous, nic[ranks], start + _of(costs.busy_ps, messages))
 
-    def _take(self, costs: Costs, ranks: Any, messages: Any, arrival: Numbers) -> None:
+    def _take(self, costs: Costs, ranks: Places, messages: Places, arrival: Numbers) -> None:
         """Wait for one message per rank."""
         self.clock[ranks] = np.maximum(self.clock[ranks], arrival[messages]) + _of(costs.receive_ps, messages)
 
-    def _leave(self, costs: Costs, ranks: Any, messages: Any, first: Numbers, posted: Numbers) -> None:
+    def _leave(self, costs: Costs, ranks: Places, messages: Places, first: Numbers, posted: Numbers) -> None:
         """Wait until one message per rank has left, if it is above the threshold."""
         rendezvous = _of(costs.rendezvous, messages)
         answer = np.maximum(posted[messages], first[messages]) + _of(costs.answer_ps, messages)
@@ -183,7 +183,7 @@ class _Ranks:
         self.last = latest
 
 
-def _arrival_times(costs: Costs, messages: Any, first: Numbers, posted: Numbers) -> Numbers:
+def _arrival_times(costs: Costs, messages: Places, first: Numbers, posted: Numbers) -> Numbers:
     """Return when all of some messages has arrived, including rendezvous."""
     there = first[messages]
     answer = np.maximum(posted[messages], there) + _of(costs.answer_ps, messages)
@@ -191,7 +191,7 @@ def _arrival_times(costs: Costs, messages: Any, first: Numbers, posted: Numbers)
     return found
 
 
-def _send_many(r: _Ranks, costs: Costs, ranks: Any, messages: Numbers, real: Any, first: Numbers) -> None:
+def _send_many(r: _Ranks, costs: Costs, ranks: Places, messages: Numbers, real: Marks | None, first: Numbers) -> None:
     """Send several messages per rank: start j = max over i <= j of (when i is ready + NIC time from i)."""
     ready = r.clock[ranks] + np.cumsum(_matrix(costs.send_ps, messages, real), axis=0)
     busy = _matrix(costs.busy_ps, messages, real)
@@ -204,7 +204,7 @@ def _send_many(r: _Ranks, costs: Costs, ranks: Any, messages: Numbers, real: Any
     first[messages] = start + _matrix(costs.transit_ps, messages, real)
 
 
-def _take_many(r: _Ranks, costs: Costs, ranks: Any, messages: Numbers, real: Any, first: Numbers) -> None:
+def _take_many(r: _Ranks, costs: Costs, ranks: Places, messages: Numbers, real: Marks | None, first: Numbers) -> None:
     """Wait for several messages per rank.
 
     Simultaneous arrivals are taken in the order of posting.
@@ -225,12 +225,12 @@ def _take_many(r: _Ranks, costs: Costs, ranks: Any, messages: Numbers, real: Any
     r.clock[ranks] = np.maximum(r.clock[ranks] + total, (came + after).max(axis=0))
 
 
-def _of(cost: Any, messages: Any) -> Any:
+def _of(cost: Column, messages: Places) -> Column:
     """Return the cost of some messages."""
     return cost[messages] if isinstance(cost, np.ndarray) else cost  # hot path: np.ndim takes a microsecond
 
 
-def _matrix(cost: Any, messages: Numbers, real: Any) -> Any:
+def _matrix(cost: Column, messages: Numbers, real: Marks | None) -> Numbers:
     """Return the cost of each of a matrix of messages, 0 if there is none."""
     if not isinstance(cost, np.ndarray):
         return np.full(messages.shape, cost) if real is None else real * cost

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from xsim_py.mpi.transport.fabric import Fabric
     from xsim_py.process.ranks.rank import Rank
 
+    from .schedule import Numbers
     from .shards import OtherShards
 
 wake = Fiber.resume  # hot path: a wrapper function would be one more call per rank
@@ -190,7 +191,7 @@ class Rollback:
         """Do nothing: this event only restores the clock to its time before a call was undone."""
         self.fabric.kernel.events -= 1
 
-    def _answered(self, answer: Any) -> None:
+    def _answered(self, answer: tuple[int, int, tuple[int, int]]) -> None:
         """Pass on the reply of a rank that has left to one that repeats a call."""
         answered(self.fabric, answer)
 
@@ -315,7 +316,7 @@ class Resender:
 class _Sorted:
     """The messages of a call, sorted by rank."""
 
-    def __init__(self, ranks: Any, size: int) -> None:
+    def __init__(self, ranks: Numbers, size: int) -> None:
         self._order = np.argsort(ranks, kind="stable")
         self._starts = np.searchsorted(ranks[self._order], np.arange(size + 1))
 

@@ -26,6 +26,7 @@ from .commands import Refused, SpawnCommand, program_for, take_slots
 if TYPE_CHECKING:
     from xsim_py.failure import FailureModel
     from xsim_py.mpi.transport.fabric import Fabric
+    from xsim_py.network.network import Network
     from xsim_py.process.programs.program import Program
     from xsim_py.process.ranks.fiber import Fiber
     from xsim_py.process.ranks.rank import Rank
@@ -119,7 +120,7 @@ class Launcher(LibraryPart):
     """The launcher's part in one shard: in that of rank 0 it is the launcher itself."""
 
     def __init__(
-        self, fabric: Fabric, network: Any, startup: Startup, start: str, failures: FailureModel | None = None
+        self, fabric: Fabric, network: Network, startup: Startup, start: str, failures: FailureModel | None = None
     ) -> None:
         self.fabric = fabric
         self._network = network  # its costs may change with the number of ranks

@@ -90,7 +90,7 @@ class FailureGuard:
         """Raise an error if a receive from any source needs an acknowledgement; it stays active."""
         error = self.pending(operation)
         if error is not None:
-            comm: Any = operation.comm  # type: ignore[attr-defined]
+            comm: Communicator = operation.comm  # type: ignore[attr-defined]
             self._raise(comm, error)
 
     def pending(self, operation: Operation) -> errors.Exception | None:
@@ -146,7 +146,7 @@ class FailureGuard:
 
 def _catch_up() -> None:
     """Advance the running fiber's clock to the event that woke it."""
-    fiber: Any = current.fiber
+    fiber = current.running()
     fiber.clock_ps = max(fiber.clock_ps, fiber.rank.shard.kernel.now_ps)
 
 

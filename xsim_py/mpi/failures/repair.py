@@ -37,6 +37,8 @@ from .knowledge import Knowledge, knowledge_of, members_of
 from .liveness import LEGIO, NAIVE, REPAIRED, SAFE, Liveness, LivenessPacket
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from xsim_py.process.ranks.rank import Rank
 
     from .deaths import Deaths
@@ -434,5 +436,5 @@ def shrunk(call: RepairCall) -> Communicator:
     return make_inter(comm, cid, ranks, remote)
 
 
-def _without(ranks: Any, failed: frozenset[int]) -> Any:
+def _without(ranks: Sequence[int], failed: frozenset[int]) -> Sequence[int]:
     return tuple([rank for rank in ranks if rank not in failed]) if failed else ranks

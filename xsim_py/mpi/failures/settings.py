@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from xsim_py.units import format_time
 
@@ -11,6 +11,7 @@ from .heartbeat import HeartbeatDetector
 from .timeout import TimeoutDetector
 
 if TYPE_CHECKING:
+    from xsim_py.config import MachineSpec
     from xsim_py.network import Network
 
 DETECTORS: dict[str, type[Detector]] = {"timeout": TimeoutDetector, "heartbeat": HeartbeatDetector}
@@ -20,7 +21,7 @@ NO_DETECTION = DetectorSettings("timeout", 0, 0)
 """Settings for a run that no failure survives: its detector is never used."""
 
 
-def detector_settings(spec: Any, network: Network) -> DetectorSettings:
+def detector_settings(spec: MachineSpec, network: Network) -> DetectorSettings:
     """Return the detector settings of a description, with defaults, checked against the network.
 
     Raises a `ConfigError` if the timeout is so short that a message, or the next heartbeat, may still be in flight.

@@ -45,6 +45,9 @@ from .payload import Folded, folding, packet_bytes, payload_bytes
 from .shapes import Service, Shapes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xsim_py.mpi.calls import CollectiveChannel, Note
     from xsim_py.mpi.comm import Communicator
     from xsim_py.mpi.failures.deaths import Deaths
     from xsim_py.process.ranks.rank import Rank
@@ -65,14 +68,14 @@ class Post(NamedTuple):
 
     key: Key
     """The operation."""
-    note: Any
+    note: Note
     """The call that it belongs to, a `Note` that is the same for all members."""
     operation: str
     root: int
     """The rank of the communicator that is node 0."""
     packet: NodePacket
     """The message of the protocol."""
-    members: Any
+    members: Sequence[int] | None
     """The communicator's ranks, in case the receiver has not created it yet; None for the world, and for an ACK."""
 
 
@@ -81,7 +84,7 @@ class FtcoCall(Operation):
 
     __slots__ = ("comm", "note", "session")
 
-    def __init__(self, comm: Communicator, note: Any, session: FtcoSession) -> None:
+    def __init__(self, comm: Communicator, note: Note, session: FtcoSession) -> None:
         super().__init__()
         self.comm = comm
         self.note = note
@@ -105,7 +108,7 @@ class _QueryLimited(OperationNode):
 
     __slots__ = ()
 
-    failed_nodes: Any  # the nodes that the simulator knows to have failed
+    failed_nodes: set[int]  # the nodes that the simulator knows to have failed
 
     def _awaited(self) -> Iterator[tuple[int, int]]:
         contacts = self.contacts
@@ -153,7 +156,7 @@ class Ftco(LibraryPart):
     def _members(self, cid: int, ranks: Any) -> Context:
         return shared_context(self.fabric, cid, range(self.fabric.settings.ranks) if cid == WORLD_CID else ranks)
 
-    def _open(self, rank: Rank, key: Key, members: Context, operation: str, root: int, note: object) -> FtcoSession:
+    def _open(self, rank: Rank, key: Key, members: Context, operation: str, root: int, note: Note) -> FtcoSession:
         state = knowledge_of(rank.mpi)
         session = FtcoSession(self, rank, key, members, operation, root, note)
         state.keep("sessions", key, session)
@@ -161,7 +164,9 @@ class Ftco(LibraryPart):
 
     # ----------------------------------------------------------------------------------- called by algorithms
 
-    def run(self, ch: Any, operation: str, root: int, contribute: Callable[[int], Any], combine: object) -> TreeResult:
+    def run(
+        self, ch: CollectiveChannel, operation: str, root: int, contribute: Callable[[int], Any], combine: object
+    ) -> TreeResult:
         """Run an operation in the running fiber, and wait for its end.
 
         The operation belongs to the collective of `ch`, a `CollectiveChannel`, and to its communicator. The `root` is
@@ -187,7 +192,7 @@ class Ftco(LibraryPart):
             self._check_completion(comm, ch, bool(low))
         return session.result
 
-    def _session_for(self, comm: Communicator, ch: Any, operation: str, root: int) -> FtcoSession:
+    def _session_for(self, comm: Communicator, ch: CollectiveChannel, operation: str, root: int) -> FtcoSession:
         """Return the session of the next operation of a call; other ranks may have begun it."""
         state = knowledge_of(comm.box)
         step = 0
@@ -208,7 +213,7 @@ class Ftco(LibraryPart):
             for key in [key for key in state.sessions if key[0] == cid and key[1] < low]:
                 state.drop("sessions", key)
 
-    def _check_completion(self, comm: Communicator, ch: Any, complete: bool) -> None:
+    def _check_completion(self, comm: Communicator, ch: CollectiveChannel, complete: bool) -> None:
         """Check in the background that all ranks have completed all operations so far."""
         rank = comm.box.rank
         key = (comm.cid | 1, ch.tag, _COMPLETION_CHECK)
@@ -218,7 +223,7 @@ class Ftco(LibraryPart):
         session.enter(Folded(ch.tag if complete else 0, b""), folding(_second))
 
 
-def _expected_bytes(note: Any, size: int) -> int:
+def _expected_bytes(note: Note, size: int) -> int:
     """Return the length of a call's longest messages as far as all members know it, else 0."""
     if note.size_bytes is None:
         return 0
@@ -253,7 +258,7 @@ class FtcoSession:
     )
 
     def __init__(
-        self, ftco: Ftco, rank: Rank, key: Key, members: Context, operation: str, root: int, note: Any
+        self, ftco: Ftco, rank: Rank, key: Key, members: Context, operation: str, root: int, note: Note
     ) -> None:
         self.ftco = ftco
         self.rank = rank

@@ -11,7 +11,7 @@ rank has None.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from xsim_py.mpi.collectives.channel import Fold
 from xsim_py.mpi.op import UserFold
@@ -20,6 +20,11 @@ from .driver import Ftco, absent
 from .node import TreeResult
 from .paper import ALLREDUCE, BCAST, REDUCE
 from .payload import Contributions, Folded, fold_parts, folding, gathering
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xsim_py.mpi.calls import CollectiveChannel
 
 
 class Fill(Protocol):
@@ -38,7 +43,9 @@ class Fill(Protocol):
         """
 
 
-def _run(ch: Any, operation: str, root: int, contribute: Callable[[int], Any], combine: Any) -> TreeResult:
+def _run(
+    ch: CollectiveChannel, operation: str, root: int, contribute: Callable[[int], Any], combine: Any
+) -> TreeResult:
     """Run an operation and record the missing ranks in the communicator."""
     result: TreeResult = ch.comm.fabric.part(Ftco).run(ch, operation, root, contribute, combine)
     ch.comm.missing = result.missing
@@ -46,7 +53,7 @@ def _run(ch: Any, operation: str, root: int, contribute: Callable[[int], Any], c
 
 
 def collect(
-    ch: Any,
+    ch: CollectiveChannel,
     operation: str,
     root: int,
     data: bytes,
@@ -71,7 +78,9 @@ def collect(
     return parts
 
 
-def _combined(ch: Any, operation: str, root: int, data: bytes, fold: Fold, fill: Fill | None) -> bytes | None:
+def _combined(
+    ch: CollectiveChannel, operation: str, root: int, data: bytes, fold: Fold, fill: Fill | None
+) -> bytes | None:
     """Reduce to all ranks or to the root; return None on ranks without a result."""
     in_order = not fold.commutative or isinstance(fold, UserFold)
     rank = ch.rank
@@ -91,7 +100,9 @@ def _combined(ch: Any, operation: str, root: int, data: bytes, fold: Fold, fill:
     return fold_parts(parts, fold)
 
 
-def _gathered(ch: Any, operation: str, root: int, data: bytes, sizes: Any, fill: Fill | None) -> list[Any] | None:
+def _gathered(
+    ch: CollectiveChannel, operation: str, root: int, data: bytes, sizes: Sequence[int] | None, fill: Fill | None
+) -> list[Any] | None:
     """Gather all blocks on all ranks or on the root; return None on ranks without a result."""
     rank = ch.rank
     result = _run(ch, operation, root, lambda low: Contributions(low, {rank: data}, len(data)), gathering())
@@ -105,7 +116,7 @@ def _gathered(ch: Any, operation: str, root: int, data: bytes, sizes: Any, fill:
     return blocks
 
 
-def _from_root(ch: Any, data: object, root: int) -> Any:
+def _from_root(ch: CollectiveChannel, data: object, root: int) -> Any:
     """Broadcast the root's data; return None if no surviving rank has received it."""
     result = _run(ch, BCAST, root, lambda low: data, None)
     if result.payload is None:
@@ -113,7 +124,7 @@ def _from_root(ch: Any, data: object, root: int) -> Any:
     return result.payload
 
 
-def barrier(ch: object) -> None:
+def barrier(ch: CollectiveChannel) -> None:
     """Wait for all surviving ranks."""
     _run(ch, ALLREDUCE, 0, lambda low: Folded(low, b""), folding(_nothing))
 
@@ -122,7 +133,7 @@ def _nothing(_: bytes, other: bytes) -> bytes:
     return other
 
 
-def bcast(ch: Any, data: bytes | None, root: int, size_bytes: int, *, fill: Fill | None = None) -> bytes:
+def bcast(ch: CollectiveChannel, data: bytes | None, root: int, size_bytes: int, *, fill: Fill | None = None) -> bytes:
     """Return the root's data, on all ranks."""
     result: bytes | None = _from_root(ch, data, root)
     if result is None and fill is not None:
@@ -132,7 +143,7 @@ def bcast(ch: Any, data: bytes | None, root: int, size_bytes: int, *, fill: Fill
     return result
 
 
-def scatter(ch: Any, parts: Sequence[bytes] | None, root: int, *, fill: Fill | None = None) -> bytes:
+def scatter(ch: CollectiveChannel, parts: Sequence[bytes] | None, root: int, *, fill: Fill | None = None) -> bytes:
     """Return this rank's block of the root's data."""
     sent = None if parts is None else Contributions(0, dict(enumerate(parts)), sum(map(len, parts)))
     result: Contributions | None = _from_root(ch, sent, root)
@@ -144,31 +155,33 @@ def scatter(ch: Any, parts: Sequence[bytes] | None, root: int, *, fill: Fill | N
     return block
 
 
-def reduce(ch: object, data: bytes, fold: Fold, root: int, *, fill: Fill | None = None) -> bytes | None:
+def reduce(ch: CollectiveChannel, data: bytes, fold: Fold, root: int, *, fill: Fill | None = None) -> bytes | None:
     """Return the fold over all ranks, on the root."""
     return _combined(ch, REDUCE, root, data, fold, fill)
 
 
-def allreduce(ch: object, data: bytes, fold: Fold, *, fill: Fill | None = None) -> bytes:
+def allreduce(ch: CollectiveChannel, data: bytes, fold: Fold, *, fill: Fill | None = None) -> bytes:
     """Return the fold over all ranks."""
     result = _combined(ch, ALLREDUCE, 0, data, fold, fill)
     assert result is not None
     return result
 
 
-def reduce_scatter(ch: Any, parts: Sequence[bytes], fold: Fold, *, fill: Fill | None = None) -> bytes:
+def reduce_scatter(ch: CollectiveChannel, parts: Sequence[bytes], fold: Fold, *, fill: Fill | None = None) -> bytes:
     """Return this rank's block of the fold over all ranks."""
     result = allreduce(ch, b"".join(parts), fold, fill=fill)
     start = sum(map(len, parts[: ch.rank]))
     return result[start : start + len(parts[ch.rank])]
 
 
-def gather(ch: object, data: bytes, root: int, *, fill: Fill | None = None) -> list[Any] | None:
+def gather(ch: CollectiveChannel, data: bytes, root: int, *, fill: Fill | None = None) -> list[Any] | None:
     """Return the blocks of all ranks, on the root."""
     return _gathered(ch, REDUCE, root, data, None, fill)
 
 
-def allgather(ch: object, data: bytes, sizes: Sequence[int] | None, *, fill: Fill | None = None) -> list[Any]:
+def allgather(
+    ch: CollectiveChannel, data: bytes, sizes: Sequence[int] | None, *, fill: Fill | None = None
+) -> list[Any]:
     """Return the blocks of all ranks."""
     result = _gathered(ch, ALLREDUCE, 0, data, sizes, fill)
     assert result is not None

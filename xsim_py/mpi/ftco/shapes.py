@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from xsim_py.units import format_time
 
@@ -14,7 +14,10 @@ from .payload import HEADER_BYTES
 from .trees import Timing, Tree, best_radix, tree
 
 if TYPE_CHECKING:
+    from xsim_py.config import MachineSpec
+    from xsim_py.config.description import FtcoSpec
     from xsim_py.network import Network
+    from xsim_py.network.link import Link
 
 _MIN_SHARE = 16  # of the latency counts as overhead at least: where messages cost processors no time, the best tree
 # would have one level and flood its root. The paper has a tenth; its values for InfiniBand are a twelfth.
@@ -31,7 +34,7 @@ class TreeCosts(NamedTuple):
 class Shapes:
     """Trees and timeouts for the communicators of a run."""
 
-    def __init__(self, spec: Any, link: Any) -> None:
+    def __init__(self, spec: FtcoSpec, link: Link) -> None:
         self.spec = spec  # an `FtcoSpec`: the section `mpi.ftco` of the machine's description
         self._link = link  # a `Link`: the costs of messages between the most distant ranks
         self._trees = lru_cache(maxsize=64)(self._tree)
@@ -76,8 +79,10 @@ class Shapes:
     def _timing(self, shape: Tree | Halves, size_bytes: int) -> Limits:
         latency_ps, overhead_ps = self.costs(HEADER_BYTES + size_bytes)
         latency_ps += self._link.cost(HEADER_BYTES + size_bytes).wire_ps
-        costs = {"latency": latency_ps, "overhead": overhead_ps, "timeout": self.spec.timeout_ps}
-        return DoublingTiming(shape, **costs) if isinstance(shape, Halves) else Timing(shape, **costs)
+        limit_ps = self.spec.timeout_ps
+        if isinstance(shape, Halves):
+            return DoublingTiming(shape, latency=latency_ps, overhead=overhead_ps, timeout=limit_ps)
+        return Timing(shape, latency=latency_ps, overhead=overhead_ps, timeout=limit_ps)
 
 
 def _rounded(size_bytes: int) -> int:
@@ -116,7 +121,7 @@ def _mix(number: int) -> int:
     return number ^ number >> 31
 
 
-def ftco_shapes(spec: Any, network: Network) -> Shapes:
+def ftco_shapes(spec: MachineSpec, network: Network) -> Shapes:
     """Return the FTCO shapes of the description for this network.
 
     Raises a `ConfigError` if the timeout is below the longest round trip, so that an answer could still be in flight.

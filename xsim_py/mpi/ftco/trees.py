@@ -14,7 +14,6 @@ from bisect import insort
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from heapq import heapify, heappop, heappush
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -328,7 +327,7 @@ def _exchange(ready: list[int], arrivals: list[list[int]], hop: int, overhead: i
     return free
 
 
-def _descent(tree: Tree, starts: Any, hop: int, overhead: int) -> int:
+def _descent(tree: Tree, starts: Ints | int, hop: int, overhead: int) -> int:
     """Return when the last node other than node 0 is done.
 
     The roots can begin to send to their children at the times `starts`.

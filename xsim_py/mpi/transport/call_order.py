@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xsim_py.code_origin import shown
 
-from .call_sites import here, line_of
+from .call_sites import Place, here, line_of
 
 if TYPE_CHECKING:
     from .fabric import Fabric
+    from .protocols import Endpoint
 
 _MOST_OPEN = 1024  # calls that a failed rank will never begin
 _MOST_KEPT = 64  # entries of each other kind
@@ -54,7 +55,7 @@ class Opened:
 
     __slots__ = ("label", "missing", "note", "place")
 
-    def __init__(self, comm: Any, note: Any, missing: int) -> None:
+    def __init__(self, comm: Endpoint, note: object, missing: int) -> None:
         self.label = comm.label()
         self.note = note
         self.missing = missing
@@ -134,6 +135,6 @@ class CallOrder:
         return found
 
 
-def _named(place: Any, start: str) -> str:
+def _named(place: Place, start: str) -> str:
     file, line = line_of(place)
     return f"{shown(file, start)}:{line}"

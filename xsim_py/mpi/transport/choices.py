@@ -26,7 +26,7 @@ from .call_sites import Place, here, line_of
 if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
 
-    from .message import Message
+    from .message import Message, Operation
 
 
 class OpenChoice:
@@ -87,7 +87,7 @@ class Chooser:
         `count` is 0 if unknown. `takes` is True for a receive, and for a probe that takes its message away from other
         receives.
         """
-        fiber: Any = current.fiber
+        fiber = current.running()
         choice = OpenChoice(self.rank, len(self.made), kind, self.next_forced(), fiber.clock_ps, here())
         choice.cid, choice.tag, choice.count = cid, tag, count
         self.made.append(choice)
@@ -216,12 +216,12 @@ class Causes:
 
     def observe(self, what: object) -> None:
         """Record that the running fiber has observed a message or a completed operation."""
-        fiber: Any = current.fiber
+        fiber = current.running()
         self.add(fiber, self.past_of(what))
 
     def record_result(self, choice: OpenChoice) -> None:
         """Record the result of a wait or a probe of the running fiber."""
-        fiber: Any = current.fiber
+        fiber = current.running()
         self.add(fiber, choice.past | choice.bit)
 
     # ------------------------------------------------------------------------------------------ after the run
@@ -250,7 +250,7 @@ class Causes:
                 first[message.source] = sent
         return {source for source, sent in first.items() if source != choice.taken and not sent.past & choice.bit}
 
-    def _could_be_ready(self, operation: Any, choice: OpenChoice) -> bool:
+    def _could_be_ready(self, operation: Operation | None, choice: OpenChoice) -> bool:
         return operation is None or (operation.done and not self.past_of(operation) & choice.bit)
 
 

@@ -29,6 +29,7 @@ from .message import CONTROL, EAGER, RENDEZVOUS, SYNCHRONOUS, Message, Operation
 from .tally import Tally
 
 if TYPE_CHECKING:
+    from xsim_py.failure.fault import Fault
     from xsim_py.mpi.settings import Settings
     from xsim_py.network import Cost
     from xsim_py.process.ranks.fiber import Fiber
@@ -120,7 +121,7 @@ class FaultCarrier(Carrier):
         stop_at(rank, None)
         self.pending.setdefault(rank.number, []).append(fault)
 
-    def note(self, fault: Any, time_ps: int, *cells: Any) -> None:
+    def note(self, fault: Fault, time_ps: int, *cells: object) -> None:
         """Record that a fault has occurred; `cells` are its values in the further columns of its table."""
         self.occurred.append((time_ps, fault, cells))
 

@@ -11,6 +11,8 @@ from .call_sites import tag_of_program
 from .message import Message, Receive, Send
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from xsim_py.process.ranks.fiber import Fiber
     from xsim_py.process.ranks.rank import Rank
 
@@ -129,7 +131,7 @@ class Mailbox(_HotSlots):
         # Further objects of this process (error codes, attached buffer, keyvals), created on first use.
         self.private: dict[str, Any] | None = None
 
-    def of_process(self, name: str, make: Any) -> Any:
+    def of_process(self, name: str, make: Callable[[], Any]) -> Any:
         """Return this process's object with that name, made by ``make()`` on first use."""
         if self.private is None:
             self.private = {}

@@ -182,7 +182,7 @@ class Receive(Operation):
     )
 
     def __init__(
-        self, comm: Endpoint, cid: int, source: int, tag: int, post_ps: int, name: str, note: Any = None
+        self, comm: Endpoint, cid: int, source: int, tag: int, post_ps: int, name: str, note: object = None
     ) -> None:
         # Not `super().__init__`: a receive is posted for nearly every message.
         self.done = self.cancelled = False

@@ -152,7 +152,7 @@ def _start_with_answer(
     return None if send.buffered else send
 
 
-def start_receive(comm: Endpoint, source: int, tag: int, cid: int, name: str, note: Any = None) -> Receive:
+def start_receive(comm: Endpoint, source: int, tag: int, cid: int, name: str, note: object = None) -> Receive:
     """Post a receive in the running fiber."""
     fiber: Any = current.fiber
     # The message that it takes depends on what has arrived by now, so the queue must first reach this clock; for a
@@ -189,7 +189,7 @@ def start_receive(comm: Endpoint, source: int, tag: int, cid: int, name: str, no
     return operation
 
 
-def receive(comm: Endpoint, source: int, tag: int, cid: int, name: str, note: Any = None) -> Message:
+def receive(comm: Endpoint, source: int, tag: int, cid: int, name: str, note: object = None) -> Message:
     """Receive in the running fiber: wait for the message and pay the overhead.
 
     Read the message's fields before the next call, which may reuse it.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    from xsim_py.mpi.errors import Exception
     from xsim_py.process.ranks.fiber import Fiber
     from xsim_py.process.ranks.rank import Rank
 
@@ -79,7 +80,7 @@ class Endpoint(Protocol):
     def expects(self, number: int) -> bool:
         """Return True if a receive from any source may get a message of this world rank."""
 
-    def report(self, error: Any) -> bool:
+    def report(self, error: Exception) -> bool:
         """Call the error handler; return True if it has handled the error."""
 
 
@@ -109,7 +110,7 @@ class Guard(Protocol):
     def admit_wait(self, operation: Operation) -> None:
         """Raise an error if waiting for an operation is futile."""
 
-    def watch(self, operation: Any) -> None:
+    def watch(self, operation: object) -> None:
         """Ensure that an operation that begins to wait does not wait indefinitely."""
 
     def polled(self, fiber: Fiber, since_ps: int, depends_on: Callable[[int], bool]) -> None:

@@ -24,7 +24,7 @@ class SharedFlows(SharedLinks):
     `account` is a `FairContention`: the rates of messages. For the others see `SharedLinks`.
     """
 
-    def __init__(self, machine: Any, network: Any, account: Any) -> None:
+    def __init__(self, machine: object, network: Any, account: Any) -> None:
         super().__init__(machine, network, account)
         self._routes = lru_cache(ROUTES_KEPT)(self._route)
         self._sends: dict[int, tuple[int, Send]] = {}
