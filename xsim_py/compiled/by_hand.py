@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 MPI: Any = import_module("xsim_py.mpi4py.MPI")
 """The interface of mpi4py, whose names appear when it is imported."""
 
-Body: TypeAlias = "Callable[[Child, tuple[int, ...]], int | None]"
-"""Executes a call with its arguments as signed integers; returns a result, None for success."""
+Given: TypeAlias = tuple[int, ...]
+"""The arguments of a call, as signed integers."""
+
+Body: TypeAlias = "Callable[[Child, Given], int | None]"
+"""Executes a call with its arguments; returns a result, None for success."""
 
 Function: TypeAlias = "Callable[[Child], int | None]"
 """The same, with the arguments in the page."""

@@ -19,14 +19,12 @@ from xsim_py.mpi4py.handle import handle_of
 from xsim_py.mpi4py.inside import comm_of, handler_owner_of, impl_of, live_impl, task_of
 from xsim_py.mpi4py.request import Task
 
-from .by_hand import MAKERS, MPI, Body, by_hand, register
+from .by_hand import MAKERS, MPI, Body, Given, by_hand, register
 from .calls import bind, elements, integers, write_handle, write_integers
 from .convert import CParameter, null_number
 
 if TYPE_CHECKING:
     from .child import Child
-
-Given = tuple[int, ...]
 
 
 def _is_large(parameters: list[CParameter]) -> bool:
@@ -200,11 +198,16 @@ def Info_get(child: Child, given: Given) -> None:
 def Info_get_string(child: Child, given: Given) -> None:
     value = _value(child, given)
     if value is not None:
-        (size,) = integers(child, given[2], 1, "i")
-        if size > 0:
-            child.write(given[3], value[: size - 1] + b"\0")
-        write_integers(child, given[2], [len(value) + 1], "i")
+        _write_cut(child, given[3], given[2], value)
     write_integers(child, given[4], [value is not None], "i")
+
+
+def _write_cut(child: Child, address: int, size_address: int, text: bytes) -> None:
+    """Write what fits of a text, whose size with a null character replaces that of its place."""
+    (size,) = integers(child, size_address, 1, "i")
+    if size > 0:
+        child.write(address, text[: size - 1] + b"\0")
+    write_integers(child, size_address, [len(text) + 1], "i")
 
 
 @by_hand
@@ -224,11 +227,7 @@ def Info_create_env(child: Child, given: Given) -> None:
 @by_hand
 def Session_get_nth_pset(child: Child, given: Given) -> None:
     session, info = child.handles.get(given[0], MPI.Session), child.handles.get(given[1], MPI.Info)
-    name = session.Get_nth_pset(given[2], info).encode()
-    (size,) = integers(child, given[3], 1, "i")
-    if size > 0:
-        child.write(given[4], name[: size - 1] + b"\0")
-    write_integers(child, given[3], [len(name) + 1], "i")
+    _write_cut(child, given[4], given[3], session.Get_nth_pset(given[2], info).encode())
 
 
 # -------------------------------------------------------------------------------------------------- memory, versions

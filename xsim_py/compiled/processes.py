@@ -9,15 +9,13 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi4py.inside import comm_of
 
-from .by_hand import MPI, by_hand
+from .by_hand import MPI, Given, by_hand
 from .calls import integers, write_handle, write_integers
 
 if TYPE_CHECKING:
     from .child import Child
 
 _MANY = (1 << 31) - 1
-
-Given = tuple[int, ...]
 
 
 def _texts(child: Child, address: int) -> list[str]:

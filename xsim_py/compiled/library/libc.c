@@ -26,7 +26,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define REAL(name, ...) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))(__VA_ARGS__)
 #define SITE __builtin_return_address(0)
 #define L(x) ((int64_t)(x))
 

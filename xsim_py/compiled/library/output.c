@@ -57,11 +57,9 @@ int dprintf(int file, const char *format, ...) {
 /* Processes that the program starts write to the same pipes. */
 #define STARTING(type, name, parameters, ...) \
   type name parameters { \
-    static type(*real) parameters; \
-    if (!real) *(void **)&real = dlsym(RTLD_NEXT, #name); \
     xsim_flush(); \
     note(2); \
-    return real(__VA_ARGS__); \
+    return REAL(name, __VA_ARGS__); \
   }
 STARTING(int, system, (const char *command), command)
 STARTING(FILE *, popen, (const char *command, const char *mode), command, mode)
@@ -81,10 +79,8 @@ static FILE *out, *err;
 
 /* The streams below have descriptors, or CPython takes them for closed. */
 int fileno(FILE *stream) {
-  static int (*real)(FILE *);
   if (stream && (stream == out || stream == err)) return stream == out ? 1 : 2;
-  if (!real) *(void **)&real = dlsym(RTLD_NEXT, "fileno");
-  return real(stream);
+  return REAL(fileno, stream);
 }
 int fileno_unlocked(FILE *stream) { return fileno(stream); }
 

@@ -2,6 +2,9 @@
 #define XSIM_RUNTIME_H
 #include "page.h"
 
+/* Call the function of the C library that one of ours replaces; with dlfcn.h, and _GNU_SOURCE. */
+#define REAL(name, ...) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))(__VA_ARGS__)
+
 /* Data that go through the page with a call, in place of copies between processes. */
 struct xsim_data {
   const void *sent;
