@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import CodeType
 
 import pytest
 
@@ -55,3 +56,17 @@ def test_what_python_cannot_compile_is_refused(source: str, why: str) -> None:
     said = refused(source, kind="code")
     assert said.startswith("<string>")
     assert f"not a Python program: {why}" in said or why in said
+
+
+def test_a_program_that_runs_again_is_compiled_once_as_long_as_it_is_the_same(tmp_path: Path) -> None:
+    def code_of(name: str, text: str) -> CodeType:
+        (tmp_path / name).write_text(text)
+        code = Program(str(tmp_path / name), kind="script", args=[]).code
+        assert code is not None
+        assert code.co_filename == str(tmp_path / name)
+        return code
+
+    one = code_of("one.py", "x = 1")
+    assert code_of("one.py", "x = 1") is one
+    assert code_of("two.py", "x = 1") is not one
+    assert code_of("one.py", "x = 2") != one

@@ -259,8 +259,20 @@ def code_for(rank: Rank, code: CodeType) -> CodeType:
     if len(rank.shard.ranks) > _FEW or _is_profiled():
         return code
     # Includes all nested code objects, which are specialised separately.
-    copy: CodeType = marshal.loads(marshal.dumps(code))
+    copy: CodeType = marshal.loads(_marshalled(code))
     return copy
+
+
+_originals: dict[int, tuple[CodeType, bytes]] = {}
+
+
+def _marshalled(code: CodeType) -> bytes:
+    """Return code as bytes, made once for all ranks; it is kept by its address, as comparing code takes longer."""
+    if id(code) not in _originals:
+        if len(_originals) >= _MOST_MADE:
+            _originals.clear()
+        _originals[id(code)] = code, marshal.dumps(code)
+    return _originals[id(code)][1]
 
 
 def _is_profiled() -> bool:

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from importlib.machinery import ModuleSpec, PathFinder
 from opcode import opmap
 from pathlib import Path
@@ -27,6 +27,7 @@ from .called_functions import Copy, FoundInRanks, copy_of
 from .private_modules import code_for
 
 _MOST_BYTES = 64 * MIB
+_MOST_COMPILED = 64
 _TOO_DEEP = (RecursionError, MemoryError, OverflowError, SystemError)
 _NOT_COMPILED = (SyntaxError, ValueError, *_TOO_DEEP)
 
@@ -104,18 +105,18 @@ class Program:
         self.file = os.path.abspath(path)
         self.folder = path.resolve().parent
         self.source = source
-        self.code = _compile(source, self.file)
+        self.code = _compile(self.file, source)
 
     def _load_code(self, target: str) -> None:
         self.name = "-c"
         self.folder = Path(self.start)
         self.source = target
-        self.code = _compile(target, "<string>")
+        self.code = _compile("<string>", target)
 
     def _load_stdin(self, target: bytes) -> None:
         self.name = "-"
         self.folder = Path(self.start)
-        self.code = _compile(target, "<stdin>")
+        self.code = _compile("<stdin>", target)
 
     def _load_module(self, target: str) -> None:
         self.folder = Path(self.start)
@@ -278,7 +279,12 @@ def _begins_with_mpi(code: CodeType) -> bool:
     return False
 
 
-def _compile(source: bytes | str, name: str) -> CodeType:
+@lru_cache(_MOST_COMPILED)
+def _compile(name: str, source: bytes | str) -> CodeType:
+    """Return a program's code, which a process that runs it repeatedly compiles once: that takes longer than a start.
+
+    Raise ConfigError if it is not Python.
+    """
     try:
         return compile(source, name, "exec", dont_inherit=True)
     except _NOT_COMPILED as error:
