@@ -73,11 +73,11 @@ def test_the_figures_of_the_paper():
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("size", [*range(1, 20), 63, 64, 65, 100, 1000, 1024])
-def test_with_nobody_dead_it_takes_two_messages_for_each_member_but_one(size: int, variant: str):
-    members, messages = known_dead(size, NOBODY, variant)
-    assert messages == 2 * (size - 1)
-    assert {member.decision.missing for member in members.values() if member.decision} == {NOBODY}
+def test_with_nobody_dead_it_takes_two_messages_for_each_member_but_one(variant: str):
+    for size in (*range(1, 20), 63, 64, 65, 100, 1000, 1024):
+        members, messages = known_dead(size, NOBODY, variant)
+        assert messages == 2 * (size - 1)
+        assert {member.decision.missing for member in members.values() if member.decision} == {NOBODY}
 
 
 def test_a_list_is_charged_at_four_bytes_a_rank():

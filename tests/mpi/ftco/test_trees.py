@@ -10,13 +10,16 @@ import pytest
 from tests.campaign import CAMPAIGN
 from xsim_py.mpi.ftco.trees import Timing, Tree, best_radix, fault_free_latency, tree
 
-SHAPES = [
-    (size, kind, radix, roots)
-    for size, kind, radix, roots in product(
-        (1, 2, 3, 7, 8, 30, 64, 100), ("knomial", "kary"), (2, 3, 5), ("single", "multi")
-    )
-    if roots == "single" or radix <= size
-]
+EACH_SIZE = pytest.mark.parametrize("size", [1, 2, 3, 7, 8, 30, 64, 100])
+
+
+def shapes(size: int) -> list[tuple[int, str, int, str]]:
+    """All trees of a size: kind, radix, and one root or several."""
+    return [
+        (size, kind, radix, roots)
+        for kind, radix, roots in product(("knomial", "kary"), (2, 3, 5), ("single", "multi"))
+        if roots == "single" or radix <= size
+    ]
 
 
 def children_by_hand(size: int, kind: str, radix: int, roots: str) -> list[list[int]]:
@@ -34,11 +37,15 @@ def children_by_hand(size: int, kind: str, radix: int, roots: str) -> list[list[
     return children
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_children_are_made_in_turn(shape: tuple[int, str, int, str]) -> None:
-    size, kind, radix, roots = shape
+@EACH_SIZE
+def test_children_are_made_in_turn(size: int) -> None:
+    for shape in shapes(size):
+        check_children(*shape)
+
+
+def check_children(size: int, kind: str, radix: int, roots: str) -> None:
     made = tree(size, kind, radix=radix, roots=roots)
-    children = children_by_hand(*shape)
+    children = children_by_hand(size, kind, radix, roots)
     assert [made.children(node) for node in range(size)] == children
     for node in range(size):
         for child in children[node]:
@@ -58,9 +65,13 @@ def test_other_roots_begin_with_the_next() -> None:
     assert tree(20, radix=5).fathers(0) == ()
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_peers_and_expected_times_follow_their_definitions(shape: tuple[int, str, int, str]) -> None:
-    size, kind, radix, roots = shape
+@EACH_SIZE
+def test_peers_and_expected_times_follow_their_definitions(size: int) -> None:
+    for shape in shapes(size):
+        check_times(*shape)
+
+
+def check_times(size: int, kind: str, radix: int, roots: str) -> None:
     made = Tree(size, kind, radix=radix, roots=roots)
     timing = Timing(made, latency=10, overhead=2)
 
