@@ -73,14 +73,14 @@ $(MPI4PY_TESTS): tests/conformance/suite.py | $(VENV)/installed-test
 	@touch $@
 
 # numba compiles the model of FTCO once for all tests, and caches the result. mypy, the slowest check, runs in parallel
-# with this and with the tests; its output comes last. To rewrite the assertions takes each worker three times as
-# long as to import the tests, so only those of failed tests are rewritten: they run again and show the values that were
-# compared.
+# with everything else; its output comes last. To rewrite the assertions takes each worker three times as long as to
+# import the tests, so only those of failed tests are rewritten: they run again and show the values that were compared.
+# The files are compiled first: some 300 processes are started, and PYTHONDONTWRITEBYTECODE may be set.
 test: $(VENV)/installed-test $(MPI4PY_TESTS)
-	@$(BIN)/python -m tests.versions --check
-	@$(BIN)/python -m compileall -q xsim_py apps tests  # some 300 processes are started, and PYTHONDONTWRITEBYTECODE may be set
-	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports --no-logo
-	@said=$$(mktemp); trap 'rm "$$said"' EXIT; $(BIN)/mypy >"$$said" 2>&1 & mypy=$$!; status=0; \
+	@$(BIN)/python -m tests.versions --check && $(BIN)/ruff check . && $(BIN)/ruff format --check .
+	@said=$$(mktemp); $(BIN)/mypy >"$$said" 2>&1 & mypy=$$!; status=0; \
+	trap 'kill $$mypy 2>/dev/null || true; rm "$$said"' EXIT; \
+	$(BIN)/python -m compileall -q xsim_py apps tests; $(BIN)/lint-imports --no-logo; \
 	$(BIN)/xsim ftco --nodes 1024 --inactive 1 --runs 50 --jobs 1 --quiet >/dev/null; \
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --assert=plain || { \
 	    status=$$?; [ $$status != 1 ] || $(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none || true; }; \
