@@ -5,6 +5,8 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
+from itertools import count
 from pathlib import Path
 from textwrap import dedent, indent
 
@@ -16,6 +18,7 @@ from tests.doc_blocks import blocks
 from tests.process.launch import PRELUDE, Launched, launch, simulated, write
 from tests.real_mpi import ENVIRONMENT, MPIEXEC
 from xsim_py import simulate
+from xsim_py.mpi.rma import operations as operate
 from xsim_py.mpi4py import p2p
 
 SHARDS = pytest.mark.parametrize("shards", [1, 2, 3])
@@ -427,7 +430,12 @@ def test_a_rank_that_polls_at_the_limit_says_for_what(tmp_path: Path, shards: in
     assert f"\npolled for, but ended already: {whom}" in report
 
 
-def test_a_rank_that_begins_calls_without_end_is_in_one(tmp_path: Path):
+def test_a_rank_that_begins_calls_without_end_is_in_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """It never waits: the run ends in the middle of its tenth call, as by Ctrl-C at that moment."""
+    calls = count(1)
+    known = {"begin": operate.fetch, "calls": calls, "interrupt": partial(signal.raise_signal, signal.SIGINT)}
+    begin = "lambda *words: (next(calls) == 10 and interrupt(), begin(*words))"
+    monkeypatch.setattr(operate, "fetch", eval(compile(begin, operate.__file__, "eval"), known))  # no line of a program
     text = """
     import numpy as np
     one, two = np.ones(1), np.ones(1)
@@ -437,11 +445,10 @@ def test_a_rank_that_begins_calls_without_end_is_in_one(tmp_path: Path):
     while rank:
         fetch(one, two, 0)
     """
-    # The limit may meet the rank between two calls.
-    reports = (launch(tmp_path, text, ranks=2, wall_limit=0.1).result.report for _ in range(30))
-    found = next(report for report in reports if "running, in no MPI call" not in report)
-    assert "prog.py:11 in <module>: fetch(one, two, 0)" in found
-    assert ": in Win.Fetch_and_op" in found or "running, in Win.Fetch_and_op" in found
+    done = launch(tmp_path, text, ranks=2)
+    assert (done.result.ended, next(calls)) == ("interrupted", 11)
+    assert "prog.py:11 in <module>: fetch(one, two, 0)" in done.result.report
+    assert "running, in Win.Fetch_and_op" in done.result.report
 
 
 def test_a_rank_that_polls_for_one_that_goes_on_is_not_said_to_be_alone(tmp_path: Path):

@@ -21,7 +21,8 @@ def hold(task: tuple[str, str]) -> None:
             signal.pause()
         Path(path, "window").write_text("1")
         Path(fifo).write_text(f"{child}\n")
-        signal.pause()
+        while True:  # not `pause`, which a signal that has come just before it does not end
+            time.sleep(0.01)
 
 
 def wait_for_other(task: tuple[str, str]) -> int:
@@ -77,6 +78,32 @@ def test_a_worker_that_does_not_end_when_it_is_asked_to_is_ended(monkeypatch: py
         pool.submit(True)
         pool.submit(False)
         assert next(pool.results())[1] is None
+
+
+def test_a_worker_that_tidies_on_a_busy_machine_is_not_ended_by_force(tmp_path: Path) -> None:
+    """Not even when its time by the wall clock is over, which is at once here."""
+    os.mkfifo(tmp_path / "ready")
+    worker = workers._Worker(["tests.test_workers:tidy_slowly"])
+    worker.greet()
+    worker.send((0, str(tmp_path)))
+    assert (tmp_path / "ready").read_text() == "1"
+    worker.ask_to_end()
+    worker.end(0.0)
+    assert (tmp_path / "tidied").exists()
+
+
+def tidy_slowly(folder: str) -> None:
+    def tidy(*_: object) -> None:
+        until_s = time.process_time() + 0.2
+        while time.process_time() < until_s:
+            pass
+        os.mkdir(os.path.join(folder, "tidied"))
+        os._exit(0)
+
+    signal.signal(signal.SIGTERM, tidy)
+    Path(folder, "ready").write_text("1")
+    while True:
+        time.sleep(0.01)
 
 
 def ignore(task: bool) -> None:

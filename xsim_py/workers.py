@@ -37,7 +37,7 @@ from xsim_py.vitals import TICK_S, Watch
 _LAST_WORDS_BYTES: Final = 4000
 _STACK_BYTES: Final = 1 << 16
 _ANSWER_S: Final = 1.0
-_TIDY_S: Final = 2.0  # for workers to exit by themselves
+_TIDY_S: Final = 2.0  # for workers to exit by themselves, and the CPU time for that if they wait for a core
 _MOST_KEPT_BYTES: Final = 400 << 20
 _BOOT: Final = (
     "import sys; sys.path[:] = sys.argv[5:]; from xsim_py.workers import serve; "
@@ -156,6 +156,7 @@ class _Worker:
         lifeline, self._lifeline = os.pipe()
         os.set_inheritable(self._lifeline, False)
         self._was_stuck = False
+        self._most_s = 0.0  # CPU time until it is ended by force
         self._look_s = 0.0  # when to check it again
         with _page() as numbers:
             self._watch = Watch(mmap.mmap(numbers.fileno(), mmap.PAGESIZE))
@@ -259,12 +260,21 @@ class _Worker:
 
     def ask_to_end(self) -> None:
         """Make the process remove its directories and exit."""
+        self._most_s = _activity(self.pid)[1] + _TIDY_S
         self._process.terminate()
 
     def end(self, until_s: float = 0.0) -> None:
-        """End the process, by force after a given time; a second call does nothing."""
+        """End the process, by force after a given time; a second call does nothing.
+
+        A process that was asked to end, and waits for a core then, is given `_TIDY_S` of CPU time.
+        """
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(max(0.0, until_s - time.monotonic()))
+        while self._process.poll() is None:
+            waits_for_core, used_s = _activity(self.pid)
+            if not waits_for_core or used_s >= self._most_s:
+                break
+            time.sleep(_ANSWER_S / 100)
         self._process.kill()
         self._process.wait()
         self.connection.close()
@@ -272,6 +282,14 @@ class _Worker:
         if self._lifeline >= 0:
             os.close(self._lifeline)
             self._lifeline = -1
+
+
+def _activity(pid: int) -> tuple[bool, float]:
+    """Return whether a process runs, or waits for a core or the disk only, and its CPU time; False if unknown."""
+    with suppress(OSError), open(f"/proc/{pid}/stat", encoding="utf-8") as file:  # Linux only
+        state, *numbers = file.read().rpartition(")")[2].split()
+        return state in "RD", (int(numbers[10]) + int(numbers[11])) / os.sysconf("SC_CLK_TCK")
+    return False, 0.0
 
 
 def _page() -> IO[bytes]:
