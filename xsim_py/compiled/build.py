@@ -10,36 +10,46 @@ import subprocess
 import tempfile
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from xsim_py.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_Files: TypeAlias = "dict[str, tuple[tuple[str, ...], tuple[str, ...]]]"
+
 SOURCES = Path(__file__).parent / "library"
 INCLUDE = SOURCES / "include"
 """The directory of ``mpi.h``, ``mpi-ext.h`` and ``xsim.h``."""
 
-_SHARED = {
+_COMMON = ("runtime.c", "calls.c", "callbacks.c", "fortran.c", "fortran_calls.c", "hot.c", "libc.c", "local.c")
+_FLAGS = ("-std=gnu17", "-O2", "-fPIC", f"-I{INCLUDE}")
+_FILES = {
     "libmpi_abi.so.1": (
-        (
-            "runtime.c",
-            "calls.c",
-            "callbacks.c",
-            "fortran.c",
-            "fortran_calls.c",
-            "hot.c",
-            "libc.c",
-            "local.c",
-            "output.c",
-        ),
-        ("-Wl,-soname,libmpi_abi.so.1", "-Wl,-z,initfirst", "-lpthread", "-ldl"),
+        (*_COMMON, "output.c"),
+        ("-shared", "-Wl,-soname,libmpi_abi.so.1", "-Wl,-z,initfirst", "-lpthread", "-ldl"),
     ),
-    "libxsim_parent.so": (("parent.c",), ()),
+    "libxsim_parent.so": (("parent.c",), ("-shared",)),
 }
-_FLAGS = ("-std=gnu17", "-O2", "-fPIC", "-shared", "-fvisibility=default", f"-I{INCLUDE}")
+"""The files of a library: sources, and options of the compiler."""
 
+FAST_HOST, FAST_PROGRAM = "libxsim_fast.so", "xsim_fast.o"
+_FAST_FILES = {
+    FAST_HOST: (("fast_host.c",), ("-shared", "-fvisibility=hidden")),
+    FAST_PROGRAM: (
+        (*_COMMON, "fast_program.c", "fast_heap.c"),
+        (
+            "-r",
+            "-nostdlib",
+            "-DXSIM_FAST",
+            "-fno-builtin",
+            "-fvisibility=hidden",
+            "-ffunction-sections",
+            "-fdata-sections",
+        ),
+    ),
+}
 
 COMPILERS = {
     "cc": ("C", "CC", ("cc", "gcc", "clang")),
@@ -59,9 +69,32 @@ def library() -> Path:
     ConfigError
         There is no C compiler, or it fails.
     """
+    return _library("compiled", _FILES, _FLAGS)
+
+
+@cache
+def fast_library() -> tuple[Path, int]:
+    """Return the directory of what programs in the simulator's process need, and the version that they contain.
+
+    Raises
+    ------
+    ConfigError
+        There is no C compiler, or it fails.
+    """
+    digest = hashlib.blake2b(digest_size=8)
+    for path in _sources():
+        digest.update(path.read_bytes())
+    version = int.from_bytes(digest.digest(), "little")
+    return _library("fast", _FAST_FILES, (*_FLAGS, f"-DXSIM_VERSION={version:#x}")), version
+
+
+def _sources() -> list[Path]:
+    return sorted(SOURCES.rglob("*.[ch]"))
+
+
+def _library(kind: str, files: _Files, flags: tuple[str, ...]) -> Path:
     words = compiler("cc")
-    files = sorted(SOURCES.rglob("*.[ch]"))
-    return _kept("compiled", (words, _SHARED, _FLAGS), files, lambda made: _build(words, made))
+    return _kept(kind, (words, files, flags), _sources(), lambda made: _build([*words, *flags], made, files))
 
 
 @cache
@@ -131,10 +164,9 @@ def _kept(kind: str, key: object, files: list[Path], make: Callable[[Path], None
     return folder
 
 
-def _build(words: list[str], made: Path) -> None:
-    for name, (sources, flags) in _SHARED.items():
-        files = [str(SOURCES / source) for source in sources]
-        _run([*words, *_FLAGS, "-o", name, *files, *flags], made)
+def _build(words: list[str], made: Path, files: _Files) -> None:
+    for name, (sources, flags) in files.items():
+        _run([*words, "-o", name, *(str(SOURCES / source) for source in sources), *flags], made)
     (made / "libmpi_abi.so").symlink_to("libmpi_abi.so.1")
 
 

@@ -80,6 +80,15 @@ def _parent() -> Any:
     return found
 
 
+def page_in(file: int) -> tuple[mmap.mmap, Page]:
+    """Return a page in a file, -1 for memory of this process, and its fields."""
+    page = mmap.mmap(file, PAGE_BYTES)
+    fields = Page.from_buffer(page)
+    fields.is_timed = meter.is_on()
+    page[SIZES_AT : SIZES_AT + 256] = predefined_sizes()
+    return page, fields
+
+
 class ProgramCalls:
     """The state shared by the processes of a program."""
 
@@ -96,6 +105,28 @@ class Child:
     def __init__(
         self, rank: Rank, words: Sequence[str], variables: Mapping[str, str], folder: str, calls: ProgramCalls
     ) -> None:
+        self._begin(rank, calls)
+        _allow_many_files()
+        shared = _memfd("xsim", os.MFD_CLOEXEC)
+        os.ftruncate(shared, PAGE_BYTES)
+        self.page, self.fields = page_in(shared)
+        out, err = _pipe(os.O_CLOEXEC), _pipe(os.O_CLOEXEC)
+        self._ends = out[0], err[0]
+        self._state = _State(ctypes.addressof(self.fields), 0, *self._ends, -1)
+        self._pointer: Any = ctypes.byref(self._state)
+        self._library = _parent()
+        self._exchange, self._wait_for_call = self._library.xsim_exchange, self._library.xsim_wait
+        meter.read_from(current.running(), self._cpu_ns)
+        try:
+            self._start(words, variables, folder, (shared, out[1], err[1]))
+        finally:
+            for each in (shared, out[1], err[1]):
+                _close(each)
+        Patches.latest.at_end(self.close)
+        self._enlist()
+
+    def _begin(self, rank: Rank, calls: ProgramCalls) -> None:
+        """Set what does not depend on where the program runs."""
         self.rank = rank
         self._call = calls.execute
         self.is_over = False
@@ -115,28 +146,11 @@ class Child:
         self._writes: list[bytes] = []  # for the program's memory, with the next reply
         self._written = 0
         self._line = {"stdout": b"", "stderr": b""}  # an unfinished line of output
-        _allow_many_files()
-        shared = _memfd("xsim", os.MFD_CLOEXEC)
-        os.ftruncate(shared, PAGE_BYTES)
-        self.page = mmap.mmap(shared, PAGE_BYTES)
-        out, err = _pipe(os.O_CLOEXEC), _pipe(os.O_CLOEXEC)
-        self._ends = out[0], err[0]
-        self.fields = Page.from_buffer(self.page)
-        self._state = _State(ctypes.addressof(self.fields), 0, *self._ends, -1)
-        self._pointer = ctypes.byref(self._state)
-        self._library = _parent()
-        self.fields.is_timed = self.is_timed
-        meter.read_from(current.running(), self._cpu_ns)
-        self._exchange, self._wait_for_call = self._library.xsim_exchange, self._library.xsim_wait
-        self.page[SIZES_AT : SIZES_AT + 256] = predefined_sizes()
-        try:
-            self._start(words, variables, folder, (shared, out[1], err[1]))
-        finally:
-            for each in (shared, out[1], err[1]):
-                _close(each)
-        Patches.latest.at_end(self.close)
-        rank.private("at death", list).append(self.kill)
-        rank.private("child", lambda: self)
+
+    def _enlist(self) -> None:
+        """Have the program ended with its rank."""
+        self.rank.private("at death", list).append(self.kill)
+        self.rank.private("child", lambda: self)
 
     def _start(
         self, words: Sequence[str], variables: Mapping[str, str], folder: str, descriptors: tuple[int, int, int]
@@ -157,7 +171,8 @@ class Child:
         )
         if error:
             raise OSError(error, os.strerror(error), words[0])
-        self.pid = self._state.pid = pid.value
+        self.pid: int | str = pid.value  # as /proc has it
+        self._state.pid = pid.value
         if not self._library.xsim_is_fixed():
             self.places, self.routes = SourcePlaces(), {}
 
@@ -269,9 +284,12 @@ class Child:
         """Let the program do something inside its call, and return the result."""
         ARGUMENTS[len(arguments)].pack_into(self.page, ARGUMENTS_AT, *arguments)
         self.fields.reply = kind
+        self._give_turn()
+        return self.serve()
+
+    def _give_turn(self) -> None:
         self._patch()
         self._library.xsim_give(self._pointer)
-        return self.serve()
 
     def tell_time(self) -> None:
         """Tell the program the virtual time with the reply."""
@@ -368,22 +386,29 @@ class Child:
                 if not data:
                     break
                 found = True
-                *lines, rest = (self._line[name] + data).split(b"\n")
-                self._line[name] = rest
-                # One by one: how many arrive together is a matter of real time.
-                for line in lines:
-                    getattr(sys, name).write(_text(line + b"\n"))
+                self._print(name, data)
         return found
 
+    def _print(self, name: str, data: bytes) -> None:
+        """Print the finished lines of output."""
+        *lines, rest = (self._line[name] + data).split(b"\n")
+        self._line[name] = rest
+        # One by one: how many arrive together is a matter of real time.
+        for line in lines:
+            getattr(sys, name).write(_text(line + b"\n"))
+
     def _wait(self) -> int:
-        """Wait for the end of the process, and return its exit status, negative for a signal."""
-        _, status = _waitpid(self._state.pid, 0)
+        """Wait for the end of the program, and return its exit status, negative for a signal."""
+        status = self._status()
         self.is_over = True
         self._copy_output()
         for name, rest in self._line.items():
             if rest:
                 getattr(sys, name).write(_text(rest))
-        return os.waitstatus_to_exitcode(status)
+        return status
+
+    def _status(self) -> int:
+        return os.waitstatus_to_exitcode(_waitpid(self._state.pid, 0)[1])
 
     def kill(self) -> None:
         """End the process now."""

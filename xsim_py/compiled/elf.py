@@ -7,14 +7,19 @@ import re
 import struct
 import subprocess
 import sys
-from typing import BinaryIO, NamedTuple
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
 
 from xsim_py.errors import ConfigError
 
-__all__ = ["is_executable", "refuse_unusable", "uses_mpi"]
+__all__ = ["Image", "is_executable", "is_fast", "refuse_unusable", "uses_mpi"]
 
 _MAGIC = b"\x7fELF"
-_RELOCATABLE, _WITH_INTERPRETER = 1, 3  # e_type, p_type
+_RELOCATABLE, _SHARED, _WITH_INTERPRETER = 1, 3, 3  # e_type, p_type
+_X86_64 = 2, 1, 62
+FAST_SYMBOL = "xsim_program"
+"""What programs for the simulator's process define."""
 _OTHER_MPI = re.compile(r"lib(mpi|mpich|mpi_mpifh|mpi_cxx|mpicxx|mpifort)\.so[.\d]*")
 _ABI = re.compile(r"libmpi_abi\.so[.\d]*")
 
@@ -35,6 +40,18 @@ def is_executable(file: str | os.PathLike[str]) -> bool:
             return data.read(len(_MAGIC)) == _MAGIC
     except (OSError, ValueError):
         return False
+
+
+def is_fast(file: str | os.PathLike[str]) -> bool:
+    """Return True if ``xsim cc --fast`` has linked a file."""
+    with open(file, "rb") as data:
+        header = _header(data)
+    return (
+        header is not None
+        and header.machine == _X86_64
+        and header.kind == _SHARED
+        and any(each.name == FAST_SYMBOL and each.is_defined for each in Image(file).symbols)
+    )
 
 
 def refuse_unusable(file: str, name: str) -> None:
@@ -94,3 +111,85 @@ def _libraries(file: str) -> dict[str, str]:
     done = subprocess.run([file], env=variables, capture_output=True, check=False)
     lines = (line.partition(" => ") for line in os.fsdecode(done.stdout).splitlines())
     return {name.strip(): rest.rpartition(" (")[0] or rest for name, arrow, rest in lines if arrow}
+
+
+class _Symbol(NamedTuple):
+    """A dynamic symbol."""
+
+    name: str
+    is_variable: bool
+    is_defined: bool
+    address: int
+
+
+class Image:
+    """The segments and symbols of a shared object for this kind of processor (64 bits, little endian)."""
+
+    def __init__(self, file: str | os.PathLike[str]) -> None:
+        self._data = Path(file).read_bytes()
+        at, size, count = *struct.unpack_from("<Q", self._data, 32), *struct.unpack_from("<HH", self._data, 54)
+        segments = [struct.unpack_from("<IIQQQQQQ", self._data, at + i * size) for i in range(count)]
+        self._loads: list[tuple[int, int, int]] = [
+            (vaddr, filesz, offset) for kind, _, offset, vaddr, _, filesz, *_ in segments if kind == _LOAD
+        ]
+        self.thread_bytes = sum(memsz for kind, *_, memsz, _ in segments if kind == _THREAD_LOCAL)
+        """The size of the thread-local variables."""
+        constant = [(vaddr, memsz) for kind, _, _, vaddr, _, _, memsz, _ in segments if kind == _RELRO]
+        self.variables = list(_variables(segments, constant))
+        """Address and size of the memory that the program may change."""
+        self._dynamic: dict[int, int] = {}
+        needed = []
+        for offset, filesz in ((offset, filesz) for kind, _, offset, _, _, filesz, *_ in segments if kind == _DYNAMIC):
+            for tag, value in struct.iter_unpack("<qQ", self._data[offset : offset + filesz]):
+                self._dynamic[tag] = value
+                if tag == _NEEDED:
+                    needed.append(value)
+        self.libraries = [self._text(value) for value in needed]
+        self.starts_at_load = self._dynamic.get(_INIT_ARRAYSZ, 0) > _ONE_FUNCTION
+        """Whether there are functions that the dynamic linker calls, apart from that of the compiler."""
+
+    @property
+    def symbols(self) -> Iterator[_Symbol]:
+        """The dynamic symbols."""
+        at, size, count = *struct.unpack_from("<Q", self._data, 40), *struct.unpack_from("<HH", self._data, 58)
+        for i in range(count):
+            _, kind, _, _, offset, length, *_ = struct.unpack_from("<IIQQQQIIQQ", self._data, at + i * size)
+            if kind == _DYNSYM:
+                for name, info, _, section, value, _ in struct.iter_unpack(
+                    "<IBBHQQ", self._data[offset : offset + length]
+                ):
+                    yield _Symbol(self._text(name), info & 15 in _OBJECTS, section != 0, value)
+
+    def address_of(self, name: str) -> int:
+        """Return the address of a symbol that is defined here, relative to where the object is loaded."""
+        found: int = next(each.address for each in self.symbols if each.name == name and each.is_defined)
+        return found
+
+    def integer(self, address: int) -> int:
+        """Return 8 bytes at an address."""
+        return int.from_bytes(self._data[self._offset(address) :][:8], "little")
+
+    def _text(self, offset: int) -> str:
+        begin = self._offset(self._dynamic[_STRTAB]) + offset
+        return self._data[begin : self._data.index(0, begin)].decode()
+
+    def _offset(self, address: int) -> int:
+        return next(offset + address - begin for begin, size, offset in self._loads if begin <= address < begin + size)
+
+
+def _variables(segments: list[Any], constant: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    for kind, flags, _, vaddr, _, _, memsz, _ in segments:
+        if kind == _LOAD and flags & _WRITABLE:
+            begin, end = vaddr, vaddr + memsz
+            for address, size in constant:
+                if begin <= address < end:
+                    begin = address + size
+            if begin < end:
+                yield begin, end - begin
+
+
+_LOAD, _DYNAMIC, _THREAD_LOCAL, _RELRO = 1, 2, 7, 0x6474E552  # p_type
+_WRITABLE = 2
+_NEEDED, _STRTAB, _INIT_ARRAYSZ = 1, 5, 27  # d_tag
+_ONE_FUNCTION = 8
+_DYNSYM, _OBJECTS = 11, (1, 6)  # sh_type; the types of variables, thread-local ones included

@@ -42,24 +42,25 @@ _CODE: CodeType = _through.__code__
 class SourcePlaces:
     """The places of the processes of one program, which have all files at the same addresses."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: str | None = None) -> None:
+        self._program = program  # its file, if that is not what the process executes
         self._mappings: list[_Mapping] = []
         self._files: dict[str, _Lines] = {}
         self._found: dict[int, Callable[..., Any]] = {}
 
-    def at(self, address: int, pid: int) -> Callable[..., Any]:
-        """Return the place that a call of a process returns to."""
+    def at(self, address: int, pid: int | str) -> Callable[..., Any]:
+        """Return the place that a call of a process returns to; `pid` is its name in /proc."""
         found = self._found.get(address)
         if found is None:
             with current.outside():
                 file, offset = self._offset(address, pid)
                 if file not in self._files:
-                    self._files[file] = _Lines(file, is_own=file == os.readlink(f"/proc/{pid}/exe"))
+                    self._files[file] = _Lines(file, is_own=file == (self._program or os.readlink(f"/proc/{pid}/exe")))
                 # The return address is that of the next instruction, possibly of the next line.
                 found = self._found[address] = self._files[file].place(offset - 1)
         return found
 
-    def _offset(self, address: int, pid: int) -> tuple[str, int]:
+    def _offset(self, address: int, pid: int | str) -> tuple[str, int]:
         """Return the file at an address, and the address as its debug information has it."""
         for renewed in (False, True):
             if renewed:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from xsim_py import mpi4py
 from xsim_py.mpi4py.options import note_import
@@ -17,9 +17,12 @@ from xsim_py.process.ranks.patches import Patches
 from xsim_py.process.ranks.rank import Rank
 
 from .build import library
-from .elf import is_executable, refuse_unusable
+from .elf import is_executable, is_fast, refuse_unusable
 
-__all__ = ["Executable", "register"]
+if TYPE_CHECKING:
+    from .child import ProgramCalls
+
+__all__ = ["Executable", "FastProgram", "register"]
 
 
 class Executable(Program):
@@ -33,7 +36,7 @@ class Executable(Program):
     def _load_executable(self, target: object) -> None:
         from .by_hand import load
         from .calls import call
-        from .child import ProgramCalls
+        from .child import Child, ProgramCalls
 
         path = Path(self.start, str(target))
         refuse_unusable(os.fspath(path), str(target))
@@ -41,27 +44,45 @@ class Executable(Program):
         self.folder = path.resolve().parent
         load()
         library()
-        self._new_calls = partial(ProgramCalls, call)
+        self._new_calls: Callable[[], ProgramCalls] = partial(ProgramCalls, call)
         self._calls, self._run = self._new_calls(), cast("Patches | None", None)  # those of a run
+
+        self._child: Any = metered(Child, charge=False)
 
     def run(self, rank: Rank) -> None:
         """Run the program in a process of the rank, which is the running one."""
-        from .child import Child
-
         if self._run is not Patches.latest:
             self._calls, self._run = self._new_calls(), Patches.latest
         mpi4py.rc.errors = "default"
         note_import()
         words = [self.name, *map(str, self.args)]
-        start = metered(Child, charge=False)
-        start(rank, words, dict(os.environ), os.getcwd(), self._calls).run()
+        self._child(rank, words, dict(os.environ), os.getcwd(), self._calls).run()
+
+
+class FastProgram(Executable):
+    """A program that runs in the process of the simulator."""
+
+    def _load_executable(self, target: object) -> None:
+        from .by_hand import load
+        from .calls import call
+        from .fast import FastCalls, FastChild, refuse_unusable
+
+        path = Path(self.start, str(target))
+        self.file = os.path.abspath(path)
+        self.folder = path.resolve().parent
+        refuse_unusable(self.file, str(target))
+        load()
+        self._new_calls = partial(FastCalls, call, self.file)
+        self._calls, self._run = cast("Any", None), cast("Patches | None", None)  # those of a run
+        self._child = metered(FastChild, charge=False)
 
 
 def _foreign(target: Any, *, args: Sequence[Any], start: str | None = None) -> Program | None:
     """Return the program of a file that is an executable of Linux, by its first bytes; None for others."""
     if not isinstance(target, str | os.PathLike) or not is_executable(Path(start or "", target)):
         return None
-    return Executable(target, kind="executable", args=args, start=start)
+    make = FastProgram if is_fast(Path(start or "", target)) else Executable
+    return make(target, kind="executable", args=args, start=start)
 
 
 def register() -> None:

@@ -198,6 +198,7 @@ static int is_known(void) {
 
 pid_t getpid(void) { return is_known() ? (pid_t)self.pid : (pid_t)syscall(SYS_getpid); }
 
+#ifndef XSIM_FAST
 /* As a rank in Python, it may send signals to itself and its children only. */
 int kill(pid_t pid, int number) {
   siginfo_t found;
@@ -209,6 +210,7 @@ int kill(pid_t pid, int number) {
   errno = EPERM;
   return -1;
 }
+#endif
 
 int gethostname(char *name, size_t size) {
   if (!is_known()) return REAL(gethostname, name, size);

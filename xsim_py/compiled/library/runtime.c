@@ -1,7 +1,9 @@
 /* The program's side of a call of the simulator (see page.h), and what the program's process does at its start and end.
 
    Loaded before all other libraries (LD_PRELOAD), so that the functions of the C library that it defines take precedence.
-   Without the variable XSIM_PAGE, i.e. outside a run, it does nothing. */
+   Without the variable XSIM_PAGE, i.e. outside a run, it does nothing.
+
+   In a fast program (XSIM_FAST, see fast_program.c), the stack is switched in place of the process. */
 #define _GNU_SOURCE
 #include "runtime.h"
 
@@ -17,18 +19,35 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef XSIM_FAST
+#include "fast_program.h"
+#endif
 
 struct xsim_page *xsim_page;
-__thread void *xsim_site;
-static __thread int is_inside; /* a call of the simulator, and outside of its callbacks */
-static int64_t apart_ns;       /* processor time at the start and in calls, which is not the program's */
-static pthread_mutex_t one_call = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
-enum { MOST_DEPTH = 1000 };
-static char *stacks[MOST_DEPTH]; /* where each callback in progress was made; a long jump may have left its frame */
-
-static void forget_page(void) { xsim_page = NULL; }
+XSIM_THREAD void *xsim_site;
+static XSIM_THREAD int is_inside; /* a call of the simulator, and outside of its callbacks */
+static struct call_back *innermost; /* the callback in progress; a long jump may have left its frame */
+struct call_back {
+  struct call_back *outer;
+  uint32_t depth;
+};
 
 int xsim_is_inside(void) { return is_inside; }
+
+#ifdef XSIM_FAST
+static void give_turn(struct xsim_page *p) {
+  (void)p;
+  xsim_host->leave();
+}
+static void lock(void) {}
+static void unlock(void) {}
+#else
+static int64_t apart_ns; /* processor time at the start and in calls, which is not the program's */
+static pthread_mutex_t one_call = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+
+static void lock(void) { pthread_mutex_lock(&one_call); }
+static void unlock(void) { pthread_mutex_unlock(&one_call); }
+static void forget_page(void) { xsim_page = NULL; }
 
 static int64_t processor_ns(void) {
   struct timespec t;
@@ -50,16 +69,19 @@ static void give_turn(struct xsim_page *p) {
   }
   if (p->is_timed) apart_ns = processor_ns() - p->cpu_ns;
 }
+#endif
+
+static uint32_t depth(void) { return innermost ? innermost->depth : 0; }
 
 static void call_back(struct xsim_page *p) {
   int64_t given[XSIM_MOST_ARGUMENTS];
   memcpy(given, p->arguments, sizeof given);
-  if (p->depth == MOST_DEPTH) abort();
-  stacks[p->depth++] = (char *)given;
+  struct call_back own = {innermost, depth() + 1};
+  innermost = &own;
   is_inside = 0;
   int64_t result = xsim_call_back(p->function, p->site, given);
   is_inside = 1;
-  p->depth--;
+  innermost = own.outer;
   p->returned = result;
 }
 
@@ -71,10 +93,10 @@ int64_t xsim_call(uint32_t function, int count, const int64_t *arguments, void *
 int xsim_ahead(struct xsim_queued *call, const void *data) {
   static uint32_t requests; /* their handles are above those that the simulator assigns, and fit into an MPI_Fint */
   struct xsim_page *p = xsim_page;
-  if (!p || !p->is_ahead || p->depth || call->sent < 0) return 0;
+  if (!p || !p->is_ahead || innermost || call->sent < 0) return 0;
   call->bytes = (uint32_t)(sizeof *call + (size_t)(call->sent + 7) / 8 * 8);
   if (call->sent > XSIM_QUEUE_BYTES / 8) return 0;
-  pthread_mutex_lock(&one_call);
+  lock();
   int fits = p->queued + call->bytes <= XSIM_QUEUE_BYTES;
   if (fits) {
     call->request = 1 << 30 | (requests++ & ((1 << 30) - 1));
@@ -83,7 +105,7 @@ int xsim_ahead(struct xsim_queued *call, const void *data) {
     memcpy(p->queue + p->queued + sizeof *call, data, (size_t)call->sent);
     p->queued += call->bytes;
   }
-  pthread_mutex_unlock(&one_call);
+  unlock();
   return fits;
 }
 
@@ -100,11 +122,11 @@ int64_t xsim_call_with(uint32_t function, int count, const int64_t *arguments, v
     _exit(2);
   }
   int saved = errno;
-  pthread_mutex_lock(&one_call);
+  lock();
   /* A longjmp out of a callback has left it for good. */
-  while (p->depth && (char *)&p >= stacks[p->depth - 1]) {
-    p->depth--;
-    pthread_mutex_unlock(&one_call);
+  while (innermost && (char *)&p >= (char *)innermost) {
+    innermost = innermost->outer;
+    unlock();
   }
   p->request = XSIM_CALL;
   p->function = function;
@@ -120,6 +142,7 @@ int64_t xsim_call_with(uint32_t function, int count, const int64_t *arguments, v
   is_inside = 1;
   for (;;) {
     p->reply = p->patches = p->is_told = 0;
+    p->depth = depth();
     p->result = 0;
     p->received = -1;
     give_turn(p);
@@ -145,10 +168,12 @@ int64_t xsim_call_with(uint32_t function, int count, const int64_t *arguments, v
   }
   int64_t result = p->result;
   is_inside = 0;
-  pthread_mutex_unlock(&one_call);
+  unlock();
   errno = saved;
   return result;
 }
+
+#ifndef XSIM_FAST
 
 /* This library is initialised before all others (-z initfirst), so that C++ finds the streams of output.c; the C library
    has no environment yet. */
@@ -185,3 +210,4 @@ __attribute__((destructor(101))) static void end(void) {
   __atomic_store_n(&p->turn, XSIM_SIMULATOR, __ATOMIC_RELEASE);
   syscall(SYS_futex, &p->turn, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
+#endif

@@ -5,6 +5,12 @@
 /* Call the function of the C library that one of ours replaces; with dlfcn.h, and _GNU_SOURCE. */
 #define REAL(name, ...) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))(__VA_ARGS__)
 
+#ifdef XSIM_FAST /* in the process of the simulator: one thread, and variables are exchanged between ranks */
+#define XSIM_THREAD
+#else
+#define XSIM_THREAD __thread
+#endif
+
 /* Data that go through the page with a call, in place of copies between processes. */
 struct xsim_data {
   const void *sent;
@@ -15,7 +21,7 @@ struct xsim_data {
 };
 
 extern struct xsim_page *xsim_page; /* NULL outside a run, and in processes that the program forks */
-extern __thread void *xsim_site;      /* where the program calls, if not where a function returns to; see fortran.h */
+extern XSIM_THREAD void *xsim_site;   /* where the program calls, if not where a function returns to; see fortran.h */
 int xsim_is_inside(void);           /* whether the calling thread waits for the simulator, in a signal handler */
 int xsim_tool(int error);           /* the result of a function of the tools interface, see local.c */
 int xsim_no_tools(int *number);
