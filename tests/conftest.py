@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -30,15 +29,19 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
 def _left_to_campaign(items: Sequence[pytest.Item]) -> set[pytest.Item]:
-    """Return every second case of each test that is marked as sampled."""
-    counts: Counter[str] = Counter()
-    left = set()
+    """Return every second case of each test that is marked as sampled.
+
+    Of a product of parameters the cases that are left form a chessboard, so each value of each parameter is kept.
+    """
+    cases: dict[str, list[Any]] = {}
     for item in items:
         if item.get_closest_marker("sampled"):
-            name = item.nodeid.partition("[")[0]
-            counts[name] += 1
-            if counts[name] % 2 == 0:
-                left.add(item)
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    left = set()
+    for each in cases.values():
+        # Parameters that one mark gives together have the same numbers, and count as one.
+        numbers = {tuple(item.callspec.indices[name] for item in each) for name in each[0].callspec.indices}
+        left.update(item for item, places in zip(each, zip(*numbers, strict=True), strict=True) if sum(places) % 2)
     return left
 
 

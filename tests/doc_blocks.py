@@ -51,7 +51,10 @@ run() {{ (exit $status); eval "$1" 2>&1 </dev/null; status=$?; printf '\\n{_END}
 status=0
 """
 _PYTHON = """#!/bin/sh
-[ "$1 $2" != "-m pytest" ] || {{ shift 2; exec {1} "$@"; }}
+case "$1 $2" in
+    "-m pytest") shift 2; exec {1} "$@" ;;
+    "-m xsim_py") [ ! -e xsim_py ] || {{ shift 2; exec {2} "$@"; }} ;;
+esac
 exec {0} "$@"
 """
 # What is left behind is nobody's fault where processes have died: so a program with failures is run without them, too.
@@ -144,7 +147,7 @@ def rerun(page: Path, folder: Path, *, checked: bool = False, long: bool = True)
         Run what takes long, too.
     """
     text = page.read_text(encoding="utf-8")
-    environment = prepared(folder, checked=checked)
+    environment = prepared(folder, checked=checked, copied="cp -a" in text and "python -m xsim_py" in text)
     namespace: dict[str, Any] = {"__name__": "__main__"}
     printed: str | None = ""
     pieces, done = [], 0
@@ -180,8 +183,11 @@ def _report(folder: Path) -> Path:
     return folder.parent / f"{folder.name}-report.txt"
 
 
-def prepared(folder: Path, *, checked: bool = False) -> dict[str, str]:
-    """Put `xsim`, `python` and `mpiexec` of this environment, and the example programs, where a page finds them."""
+def prepared(folder: Path, *, checked: bool = False, copied: bool = False) -> dict[str, str]:
+    """Put `xsim`, `python` and `mpiexec` of this environment, and the example programs, where a page finds them.
+
+    With `copied`, a page copies the package, and runs the copy.
+    """
     shutil.copytree(ROOT / "apps", folder / "apps", ignore=shutil.ignore_patterns("__pycache__"))
     tools = folder.parent / f"{folder.name}-bin"
     tools.mkdir()
@@ -189,8 +195,9 @@ def prepared(folder: Path, *, checked: bool = False) -> dict[str, str]:
     if checked:
         quoted = shlex.quote(str(tools / "unchecked")), shlex.quote(str(_report(folder)))
         commands = {"unchecked": client(), "xsim": _CHECKED.format(*quoted)}
-    commands["pytest"] = client("pytest")
-    commands["python"] = _PYTHON.format(*map(shlex.quote, (sys.executable, str(tools / "pytest"))))
+    commands |= {"pytest": client("pytest"), "copied": client("others") if copied else ""}
+    programs = (sys.executable, str(tools / "pytest"), str(tools / "copied"))
+    commands["python"] = _PYTHON.format(*map(shlex.quote, programs))
     for name, text in commands.items():
         (tools / name).write_text(text)
         (tools / name).chmod(0o755)

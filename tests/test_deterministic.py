@@ -26,6 +26,7 @@ def digests() -> dict[str, str]:
     return json.loads(done.stdout)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("case", CHECKED, ids=str)
 def test_the_digest_depends_neither_on_shards_nor_on_the_process(case: Case, digests: dict[str, str]):
     number = CHECKED.index(case) % 3 + 1

@@ -1,5 +1,6 @@
 """A process that has loaded `xsim`, or `pytest`, already, and forks for each command in the documentation and each
-session of pytest that a test starts.
+session of pytest that a test starts. Under the name `others` it has loaded what `xsim` imports from other packages, and
+forks for `python -m xsim_py` in a folder with a package of that name.
 
 What a fresh process would find is put in place: arguments, folder, environment, standard streams. Three quarters of the
 time of a short command are the start of Python and the import of numpy and of the simulator.
@@ -13,6 +14,7 @@ import gc
 import importlib
 import os
 import pkgutil
+import runpy
 import selectors
 import shlex
 import signal
@@ -51,7 +53,8 @@ _servers: list[subprocess.Popen[bytes]] = []
 
 def client(module: str = "xsim_py") -> str:
     """Return the text of a program that does what `python -m` does with `xsim_py` or with `pytest`."""
-    return _CLIENT.format(python=sys.executable, place=_server(module), module=module)
+    name = "xsim_py" if module == "others" else module
+    return _CLIENT.format(python=sys.executable, place=_server(module), module=name)
 
 
 @functools.cache
@@ -71,7 +74,7 @@ def _server(module: str) -> str:
 
 
 def load(module: str) -> None:
-    """Import what commands need: all of the simulator and matplotlib, or what a session of pytest needs."""
+    """Import what commands need: all of the simulator and matplotlib, or what a session of pytest needs, or others."""
     import xsim_py.cli
     import xsim_py.ftco.compiled
     import xsim_py.run
@@ -82,6 +85,9 @@ def load(module: str) -> None:
         for found in pkgutil.walk_packages(xsim_py.__path__, "xsim_py."):
             if not found.name.endswith("__main__"):
                 importlib.import_module(found.name)
+    elif module == "others":
+        for name in [name for name in sys.modules if name.partition(".")[0] == "xsim_py"]:
+            del sys.modules[name]
     else:
         import hypothesis.internal.observability  # noqa: F401  its plugin does, which takes two thirds of a short session
         import pytest  # noqa: F401
@@ -160,7 +166,8 @@ def main() -> NoReturn:
     """Serve, and be `xsim` or `pytest` in each child."""
     place, module = sys.argv[1:]
     load(module)
-    tasks_run_here()
+    if module != "others":
+        tasks_run_here()
     gc.freeze()  # the collector of a child leaves the pages that it shares with this process alone
     serve(place)
     try:
@@ -168,6 +175,8 @@ def main() -> NoReturn:
             import pytest
 
             sys.exit(pytest.main())
+        if module == "others":
+            runpy.run_module("xsim_py", run_name="__main__", alter_sys=True)
         from xsim_py.cli import command
 
         sys.exit(command())

@@ -187,6 +187,7 @@ def test_where_all_samples_are_lost_it_says_so():
     assert (run.out, run.err, run.status) == ("lost: all samples of all levels\n", "", 1)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("old", "new"),
     [

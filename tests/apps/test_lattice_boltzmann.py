@@ -105,6 +105,7 @@ def test_a_copy_that_dies_with_its_strip_is_lost():
     assert (run.out, run.err, run.status) == ("lost: the data of ranks [1], with all copies\n", "", 1)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("mended", "wrong"),
     [

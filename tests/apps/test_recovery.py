@@ -24,6 +24,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, bytes]:
 # ------------------------------------------------------------------------------------------------------------- simplemd
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("recovery", ["ulfm", "buddy"])
 @pytest.mark.parametrize(
     ("fail_at", "left"),

@@ -43,6 +43,7 @@ def grid(partition: ModuleType, side: int) -> object:
     return partition.Graph(first, ends[order])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("count", [2, 3, 7, 12, 31])
 def test_parts_have_their_shares_of_two_stages_that_lie_differently(partition: ModuleType, count: int):
     side, rng = 60, np.random.default_rng(count)

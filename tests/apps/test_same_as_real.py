@@ -15,6 +15,7 @@ SHOWN = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("run", SHOWN, ids=str)
 def test_it_prints_what_the_real_one_printed(run: RealRun):
     printed = simulated(f"{run.app}.py", *run.args, ranks=run.ranks, ft=True)

@@ -43,6 +43,7 @@ def test_the_factor_stays_after_a_failure():
     assert run.out.endswith("right: True\n")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [

@@ -74,6 +74,7 @@ def outcome(monkeypatch: pytest.MonkeyPatch, name: str, which: str, way: str, sh
     return (result.values, result.summary["digest"], said.getvalue()), sum(computed)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "name", ["allgather", "alltoall", "allreduce", "scan", "exscan", "allreduce by Python", "allreduce with a function"]
 )

@@ -58,6 +58,7 @@ LARGER = [(4, 2), (4, 3), (5, 1)] if CAMPAIGN else []
 WAYS = [(False, False), (True, True), (True, False), (False, True)][: None if CAMPAIGN else 2]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("gossip", "rough"), WAYS)
 @pytest.mark.parametrize("tree", SHAPES)
 @pytest.mark.parametrize(("size", "deaths"), SMALL + LARGER)

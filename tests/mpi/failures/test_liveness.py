@@ -96,6 +96,7 @@ LARGER = [(4, 2), (4, 3), (5, 1), (6, 1)] if CAMPAIGN else []
 WAYS = [(False, False), (True, True), (True, False), (False, True)][: None if CAMPAIGN else 2]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("gossip", "rough"), WAYS)
 @pytest.mark.parametrize(("size", "deaths"), SMALL + LARGER)
 def test_every_schedule_of_a_small_group_ends_in_one_list(size: int, deaths: int, gossip: bool, rough: bool):

@@ -25,6 +25,7 @@ def scattered(count: int, ranks: int) -> list[int]:
     return order[:count]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("dead", "ranks"), [(5, 8), (12, 16), (32, 64), (50, 64), (62, 64)])
 @pytest.mark.parametrize("apart_s", [0, 0.13])
 def test_every_survivor_hears_of_every_failure(dead: int, ranks: int, apart_s: float):

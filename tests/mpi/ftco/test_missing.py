@@ -51,6 +51,7 @@ def ran(code: str, shards: int = 1, **options: Any) -> Any:
     return lines[0], result
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("call", CALLS)
 def test_all_survivors_have_the_same_bytes_and_the_loss_is_seen(call: str, way: str) -> None:

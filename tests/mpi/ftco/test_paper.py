@@ -72,6 +72,7 @@ def test_these_checks_find_rules_that_are_too_simple():
     assert not failing(PaperNode, downward)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("roots", ["single", "multi"])
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 7])

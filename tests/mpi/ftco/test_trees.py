@@ -142,6 +142,7 @@ def latency(size: int, kind: str, roots: str, operation: str = "allreduce", radi
     return fault_free_latency(tree(size, kind, radix=radix, roots=roots), latency=10, overhead=1, operation=operation)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("size", [size for size in FIGURE_7 if CAMPAIGN or size < 16384])
 def test_figure_7(size: int) -> None:
     assert FIGURE_7[size] == (
@@ -163,6 +164,7 @@ def test_further_sizes(size: int, steps: int) -> None:
     assert latency(size, "knomial", "multi") == steps
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("size", RADIX)
 def test_the_best_radix(size: int) -> None:
     assert best_radix(size, "knomial", "multi", 10, 1) == RADIX[size]

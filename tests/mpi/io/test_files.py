@@ -253,6 +253,7 @@ HINTS = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("hints", HINTS, ids=str)
 @pytest.mark.parametrize("machine", [MACHINE, REAL], ids=["storage", "this computer"])
 def test_records_dealt_out_at_random_are_where_they_belong(tmp_path: Path, machine: Any, hints: dict[str, str]):

@@ -55,6 +55,7 @@ def run(noise: bool, overtaking: bool, links: bool, flips: bool, hangs: bool, tr
     return result.ended, result.digest, out.getvalue()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kinds", COMBINATIONS if CAMPAIGN else COMBINATIONS[::7], ids=str)
 def test_a_combination_has_one_digest(kinds: tuple[bool, ...]):
     noise, overtaking, links, flips, hangs, trace = kinds

@@ -159,6 +159,7 @@ def stir(size: int) -> float:
     return MPI.Wtime()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("contention", ["none", "links"])
 @pytest.mark.parametrize("placement", ["block", "round_robin"])
 def test_shards_make_no_difference(contention: str, placement: str) -> None:

@@ -77,6 +77,7 @@ def named(row: dict[str, str]) -> str:
     return f"{row['machine']} {row['program']} {row['shift']} of {row['bytes']} B"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("row", SMPI if CAMPAIGN else SMPI[1::8], ids=named)
 def test_programs_take_as_long_as_under_smpi(row: dict[str, str]) -> None:
     """Times of SimGrid 3.32 with links shared max-min fairly; all but these differ by less than a picosecond a step.
@@ -163,6 +164,7 @@ PROGRAMS = ["dragonfly-abs-00", "fat3-full-00", "switch-backbone-00", "torus-por
 MORE = ["fat2-cables-01", "fat2-levels-01", "switch-ports-00", "torus-543-00"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", PROGRAMS + MORE * CAMPAIGN)
 def test_messages_end_when_the_flows_of_a_set_do(name: str) -> None:
     told = json.loads((SETS / f"{name}.json").read_text())
@@ -257,6 +259,7 @@ def test_messages_of_a_pair_do_not_overtake(shards: int) -> None:
     assert run(in_order, ranks=8, machine=torus(8, contention="flows"), shards=shards).values[2] == [*range(14)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "topology",
     [
