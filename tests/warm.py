@@ -12,6 +12,7 @@ import atexit
 import functools
 import gc
 import importlib
+import io
 import os
 import pkgutil
 import runpy
@@ -80,11 +81,14 @@ def load(module: str) -> None:
     import xsim_py.run
 
     if module == "xsim_py":
-        import matplotlib.backends.backend_agg  # noqa: F401
+        from matplotlib.figure import Figure
 
         for found in pkgutil.walk_packages(xsim_py.__path__, "xsim_py."):
             if not found.name.endswith("__main__"):
                 importlib.import_module(found.name)
+        # What a process does once, half a second each: read the fonts, and the compiled model.
+        Figure().savefig(io.BytesIO())
+        xsim_py.ftco.backend.prepare()
     elif module == "others":
         for name in [name for name in sys.modules if name.partition(".")[0] == "xsim_py"]:
             del sys.modules[name]
