@@ -10,12 +10,15 @@ from __future__ import annotations
 import errno
 import os
 import select
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from . import child_processes, pipes, sockets, waits
 
 if TYPE_CHECKING:
+    from _typeshed import StrOrBytesPath
+
     from xsim_py.process.ranks.fiber import Fiber
     from xsim_py.process.ranks.rank import Rank
     from xsim_py.process.ranks.shard import Shard
@@ -57,7 +60,7 @@ def _tell(fiber: Fiber, place: int, what: int, amount: int) -> None:
     sockets.tell(fiber, partial(_note, place, fiber.rank.number, what, amount))
 
 
-def notify_created(fiber: Fiber, path: Any, *, found: bool) -> None:
+def notify_created(fiber: Fiber, path: StrOrBytesPath, *, found: bool) -> None:
     """Notify all ranks that one has created a FIFO, or found an existing one."""
     global expected
     expected = True
@@ -142,7 +145,7 @@ class FifoEnd:
         self.amount += count
         _tell(fiber, self.place, _WRITTEN, count)
 
-    def _wait(self, fiber: Fiber, ready: Any, what: str) -> None:
+    def _wait(self, fiber: Fiber, ready: Callable[[], object], what: str) -> None:
         if self.known(fiber) is None:
             waits.poll(fiber, ready)
         waits.until(fiber, ready, None, f"waits for {what} a FIFO")
@@ -154,7 +157,7 @@ def notify_closed(fiber: Fiber, end: pipes.End) -> None:
         _tell(fiber, end.fifo.place, end.fifo.side, -1)
 
 
-def open_fifo(fiber: Fiber, path: Any, flags: int) -> int:
+def open_fifo(fiber: Fiber, path: StrOrBytesPath, flags: int) -> int:
     """Open a FIFO as `os.open` does, waiting in virtual time for the other end to be opened."""
     place = os.stat(path).st_ino
     side = _READER if flags & os.O_ACCMODE == os.O_RDONLY else _WRITER

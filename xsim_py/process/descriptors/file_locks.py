@@ -17,6 +17,7 @@ import errno
 import fcntl
 import os
 import struct
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,8 @@ from . import waits
 from .lock_table import DEADLOCK, EVERYTHING, EXCLUSIVE, GRANTED, NONE, SHARED, WAITS, LockRequest, LockTable
 
 if TYPE_CHECKING:
+    from _typeshed import HasFileno
+
     from xsim_py.process.ranks.rank import Rank
     from xsim_py.process.ranks.shard import Shard
 
@@ -169,19 +172,19 @@ def _tag_of(number: int) -> int | None:
         return None
 
 
-def _storage_file(target: object) -> StorageFile | None:
+def _storage_file(target: HasFileno | int) -> StorageFile | None:
     raw = getattr(getattr(target, "buffer", target), "raw", target)
     return raw if isinstance(raw, StorageFile) else of_descriptor(target)
 
 
-def _number_of(target: Any) -> int:
+def _number_of(target: HasFileno | int) -> int:
     raw = _storage_file(target)
     if raw is not None:
         return raw.descriptor()
     return target if isinstance(target, int) else int(target.fileno())
 
 
-def _name_of(target: object, number: int) -> str:
+def _name_of(target: HasFileno | int, number: int) -> str:
     name = getattr(target, "name", None)
     if isinstance(name, str):
         return name
@@ -191,7 +194,7 @@ def _name_of(target: object, number: int) -> str:
         return f"descriptor {number}"
 
 
-def _locked_file(rank: Rank, target: object) -> _LockedFile:
+def _locked_file(rank: Rank, target: HasFileno | int) -> _LockedFile:
     """Return the open file that a rank wants to lock."""
     raw, number = _storage_file(target), _number_of(target)
     file: Any = raw.place() if raw is not None else _file_of(number)
@@ -259,7 +262,7 @@ def _error(number: int) -> OSError:
 
 
 def _lock(
-    target: object,
+    target: HasFileno | int,
     space: str,
     kind: int,
     start: int = 0,
@@ -273,7 +276,7 @@ def _lock(
     rank = waiter.rank
     release_closed(rank, waiter.clock_ps)
     opened, number = _locked_file(rank, target), _number_of(target)
-    owner: Any = rank.number if by_process else (rank.number, opened.number)
+    owner: object = rank.number if by_process else (rank.number, opened.number)
     ask = LockRequest(rank.number, (space, *opened.file), owner, kind, start, end, **how)
     if kind == NONE:
         opened.set_real_lock(number, space, kind, start, end)
@@ -308,7 +311,7 @@ def _kind_of(operation: int) -> int:
     raise _error(errno.EINVAL)
 
 
-def _range(target: object, start: int, length: int, whence: int) -> tuple[int, int]:
+def _range(target: HasFileno | int, start: int, length: int, whence: int) -> tuple[int, int]:
     """Return the first byte of a range, and the one after the last."""
     if whence != os.SEEK_SET:
         number = _number_of(target)
@@ -320,7 +323,7 @@ def _range(target: object, start: int, length: int, whence: int) -> tuple[int, i
     return start, start + length if length else EVERYTHING
 
 
-def _check_access(target: object, kind: int) -> None:
+def _check_access(target: HasFileno | int, kind: int) -> None:
     """Reject a lock of a kind for which the file is not open."""
     if _storage_file(target) is None:
         access = _real_fcntl(_number_of(target), fcntl.F_GETFL) & os.O_ACCMODE
@@ -328,11 +331,11 @@ def _check_access(target: object, kind: int) -> None:
             raise _error(errno.EBADF)
 
 
-def _flock(fd: object, operation: int, /) -> None:
+def _flock(fd: HasFileno | int, operation: int, /) -> None:
     _lock(fd, "flock", _kind_of(operation), waits=not operation & fcntl.LOCK_NB)
 
 
-def _lockf(fd: object, cmd: int, len: int = 0, start: int = 0, whence: int = 0, /) -> None:
+def _lockf(fd: HasFileno | int, cmd: int, len: int = 0, start: int = 0, whence: int = 0, /) -> None:
     kind, where = _kind_of(cmd), _range(fd, start, len, whence)
     _check_access(fd, kind)
     _lock(fd, "record", kind, *where, by_process=True, waits=not cmd & fcntl.LOCK_NB)
@@ -345,7 +348,7 @@ def _os_lockf(fd: int, command: int, length: int, /) -> None:
         raise _error(errno.EAGAIN)
 
 
-def _fcntl(real: Any, fd: Any, cmd: int, arg: Any = 0, /) -> object:
+def _fcntl(real: Callable[..., object], fd: HasFileno | int, cmd: int, arg: object = 0, /) -> object:
     if current.here() is None or cmd not in _COMMANDS or not isinstance(arg, bytes | bytearray | memoryview):
         return real(fd, cmd, arg)
     record = bytes(arg).ljust(_RECORD.size, b"\0")

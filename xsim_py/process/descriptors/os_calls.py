@@ -14,7 +14,7 @@ import socket
 import stat
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,8 @@ from xsim_py.process.ranks.patches import Patches, Table, Wrapper
 from . import fifos, file_locks, pipes, polls, semaphores, sockets
 
 if TYPE_CHECKING:
+    from _typeshed import HasFileno, ReadableBuffer, StrOrBytesPath, WriteableBuffer
+
     from xsim_py.process.ranks.fiber import Fiber
     from xsim_py.process.ranks.shard import Shard
 
@@ -53,7 +55,7 @@ def _read(fd: int, length: int, /) -> bytes:
     return data
 
 
-def _write(fd: int, data: Any, /) -> int:
+def _write(fd: int, data: ReadableBuffer, /) -> int:
     if fd in virtual_descriptors and (fiber := current.here()) is not None:
         if fd in pipes.ends:
             return pipes.write(fiber, fd, data)
@@ -64,7 +66,7 @@ def _write(fd: int, data: Any, /) -> int:
     return written
 
 
-def _readv(fd: int, buffers: Any, /) -> int:
+def _readv(fd: int, buffers: Iterable[WriteableBuffer], /) -> int:
     if fd not in virtual_descriptors or current.here() is None:
         done: int = _before["readv"](fd, buffers)
         return done
@@ -78,7 +80,7 @@ def _readv(fd: int, buffers: Any, /) -> int:
     return len(data)
 
 
-def _writev(fd: int, buffers: Any, /) -> int:
+def _writev(fd: int, buffers: Iterable[ReadableBuffer], /) -> int:
     if fd not in virtual_descriptors or current.here() is None:
         done: int = _before["writev"](fd, buffers)
         return done
@@ -158,7 +160,7 @@ def _dup2(fd: int, fd2: int, inheritable: bool = True) -> int:
     return fd2
 
 
-def _fcntl(fd: Any, cmd: int, arg: object = 0, /) -> object:
+def _fcntl(fd: HasFileno | int, cmd: int, arg: object = 0, /) -> object:
     done = _before["fcntl"](fd, cmd, arg)
     if cmd in _COPYING:
         _copied(fd if isinstance(fd, int) else fd.fileno(), done)
@@ -200,7 +202,7 @@ def _eventfd_write(fd: int, value: int) -> None:
         _write(fd, value.to_bytes(8, sys.byteorder))
 
 
-def _detach(self: Any) -> int:
+def _detach(self: socket.socket) -> int:
     number: int = _real_detach(self)
     if current.here() is not None and number >= 0:
         pipes.note_made(number)
@@ -210,7 +212,7 @@ def _detach(self: Any) -> int:
 # ------------------------------------------------------------------------------------------------------------ open
 
 
-def _mkfifo(path: object, mode: int = 0o666, *, dir_fd: object = None) -> None:
+def _mkfifo(path: StrOrBytesPath, mode: int = 0o666, *, dir_fd: object = None) -> None:
     fiber = current.here() if dir_fd is None else None
     found = True
     try:
@@ -228,14 +230,14 @@ def _is_fifo(path: Any) -> bool:
         return False
 
 
-def _os_open(path: object, flags: int, mode: int = 0o777, *, dir_fd: object = None) -> int:
+def _os_open(path: StrOrBytesPath, flags: int, mode: int = 0o777, *, dir_fd: object = None) -> int:
     if fifos.expected and dir_fd is None and (fiber := current.here()) is not None and _is_fifo(path):
         return fifos.open_fifo(fiber, path, flags)
     number: int = _before["os.open"](path, flags, mode, dir_fd=dir_fd)
     return number
 
 
-def _open(file: Any, mode: Any = "r", *rest: object, **named: object) -> Any:
+def _open(file: Any, mode: str = "r", *rest: object, **named: object) -> object:
     if file.__class__ is int:
         if file in virtual_descriptors and (fiber := current.here()) is not None and _is_simulated(fiber, file):
             return _opener_of(fiber, file, file)(mode, *rest, **named)
@@ -248,7 +250,7 @@ def _open(file: Any, mode: Any = "r", *rest: object, **named: object) -> Any:
 class _File(io.RawIOBase):
     """A raw file on a descriptor that is a stream or a pipe."""
 
-    def __init__(self, number: int, mode: str, name: Any, closes: bool) -> None:
+    def __init__(self, number: int, mode: str, name: object, closes: bool) -> None:
         self._number = number
         self._closes = closes
         self._access = flags_of(mode) & os.O_ACCMODE
@@ -274,7 +276,7 @@ class _File(io.RawIOBase):
         """Return True if it is a terminal."""
         return os.isatty(self._number)
 
-    def readinto(self, buffer: Any) -> int | None:
+    def readinto(self, buffer: WriteableBuffer) -> int | None:
         """Read available data, after waiting for some."""
         view = memoryview(buffer).cast("B")
         try:
@@ -284,7 +286,7 @@ class _File(io.RawIOBase):
         view[: len(data)] = data
         return len(data)
 
-    def write(self, data: Any) -> int | None:
+    def write(self, data: ReadableBuffer) -> int | None:
         """Write, after waiting for room."""
         try:
             return os.write(self.fileno(), data)
@@ -310,7 +312,7 @@ def _opener_of(fiber: Fiber, number: int, name: object) -> Callable[..., Any]:
         newline: str | None = None,
         closefd: bool = True,
         opener: object = None,
-    ) -> Any:
+    ) -> object:
         check_text(mode, encoding, errors, newline)
         os.fstat(number)
         raw = _File(number, mode, name, closefd)
@@ -332,7 +334,7 @@ def _opener_of(fiber: Fiber, number: int, name: object) -> Callable[..., Any]:
     return opened
 
 
-def _flush_at_end(fiber: Fiber, stack: Any) -> None:
+def _flush_at_end(fiber: Fiber, stack: io.IOBase) -> None:
     """Flush a file at the end of its rank, as Python does at the end of a process."""
     reference = weakref.ref(stack)
 

@@ -22,6 +22,8 @@ from xsim_py.process.output.standard_descriptors import virtual_descriptors
 from . import child_processes, sockets, waits
 
 if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
     from xsim_py.process.ranks.fiber import Fiber
 
 _ATOMIC = select.PIPE_BUF
@@ -117,7 +119,7 @@ def read(fiber: Fiber, number: int, count: int) -> bytes:
     return data
 
 
-def write(fiber: Fiber, number: int, data: Any) -> int:
+def write(fiber: Fiber, number: int, data: ReadableBuffer) -> int:
     """Write to a pipe as `os.write` does, in pieces for which there is room."""
     if not os.get_blocking(number):
         written = _real_write(number, data)

@@ -16,6 +16,8 @@ from xsim_py.process.ranks.patches import Table
 from . import child_processes, pipes, waits
 
 if TYPE_CHECKING:
+    from _typeshed import HasFileno
+
     from xsim_py.process.ranks.fiber import Fiber
 
 _real_select, _real_poll, _real_epoll = select.select, select.poll, getattr(select, "epoll", None)
@@ -23,7 +25,7 @@ _real_select, _real_poll, _real_epoll = select.select, select.poll, getattr(sele
 
 def selected(
     fiber: Fiber, real: Callable[[float | None], Any], files: Iterable[Any], timeout_s: float | None, what: str = ""
-) -> Any:
+) -> object:
     """Wait in virtual time for files; return the result of ``real(seconds)``, which would wait on the wall clock."""
     numbers = [file if isinstance(file, int) else file.fileno() for file in files]
     if not what:
@@ -44,14 +46,20 @@ def _is_real(fiber: Fiber, number: int) -> bool:
     return child_processes.has_real_threads(fiber.rank) or not stat.S_ISSOCK(os.fstat(number).st_mode)
 
 
-def _select(reading: Any, writing: Any, special: Any, timeout: float | None = None, /) -> object:
+def _select(
+    reading: Iterable[HasFileno | int],
+    writing: Iterable[HasFileno | int],
+    special: Iterable[HasFileno | int],
+    timeout: float | None = None,
+    /,
+) -> object:
     """Wait in virtual time as `select.select` does."""
     fiber = current.here()
     if fiber is None or (timeout is not None and timeout <= 0):
         return _real_select(reading, writing, special, timeout)
     lists = [list(files) for files in (reading, writing, special)]
 
-    def real(timeout_s: float | None) -> Any:
+    def real(timeout_s: float | None) -> object:
         found = _real_select(lists[0], lists[1], lists[2], timeout_s)
         return found if any(found) else ()
 
@@ -66,12 +74,12 @@ class _Poll:
         self._per_second = per_second
         self._numbers: set[int] = set()
 
-    def register(self, fd: Any, *mask: int, **named: int) -> None:
+    def register(self, fd: HasFileno | int, *mask: int, **named: int) -> None:
         """Watch a file, as `select.poll.register` does."""
         self._poll.register(fd, *mask, **named)
         self._numbers.add(_number(fd))
 
-    def unregister(self, fd: Any) -> None:
+    def unregister(self, fd: HasFileno | int) -> None:
         """Stop watching a file, as `select.poll.unregister` does."""
         self._poll.unregister(fd)
         self._numbers.discard(_number(fd))
@@ -85,7 +93,7 @@ class _Poll:
         if fiber is None or timeout == 0:
             return self._poll.poll(timeout, *more)
 
-        def real(timeout_s: float | None) -> Any:
+        def real(timeout_s: float | None) -> object:
             return self._poll.poll(None if timeout_s is None else timeout_s * self._per_second, *more)
 
         return selected(fiber, real, self._numbers, None if timeout is None else timeout / self._per_second)
@@ -100,7 +108,7 @@ class _Poll:
         return getattr(self._poll, name)
 
 
-def _number(file: Any) -> int:
+def _number(file: HasFileno | int) -> int:
     return file if isinstance(file, int) else int(file.fileno())
 
 

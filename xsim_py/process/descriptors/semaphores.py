@@ -6,6 +6,7 @@ the rank releases it; if children may do so, the rank polls every millisecond.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -42,7 +43,7 @@ class SemLock(_Real):  # type: ignore[misc]
         what = "waits for a lock or semaphore of multiprocessing that another thread is to release"
         return bool(waits.until(fiber, take, timeout, what))
 
-    def _take(self, fiber: Fiber, acquire: Any) -> bool:
+    def _take(self, fiber: Fiber, acquire: Callable[[bool], bool]) -> bool:
         """Acquire it if it is free; the real one does not distinguish threads of ranks."""
         # The real one is held by this operating system thread, and any rank could acquire it again.
         if self.kind == _RECURSIVE and self._count() and self._owner is not fiber:

@@ -18,6 +18,8 @@ from xsim_py.process.ranks import current
 from xsim_py.process.ranks.patches import Table, Wrapper
 
 if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
     from xsim_py.process.ranks.fiber import Fiber
     from xsim_py.process.ranks.rank import Rank
     from xsim_py.process.ranks.shard import Shard
@@ -81,7 +83,7 @@ def _wait(fiber: Fiber, name: str, ready: Callable[[], Any]) -> None:
 
 def _wrap(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     @wraps(function)
-    def call(self: socket.socket, *args: Any, **kwargs: Any) -> Any:
+    def call(self: socket.socket, *args: object, **kwargs: object) -> Any:
         fiber = current.here()
         if fiber is None:
             return function(self, *args, **kwargs)
@@ -98,7 +100,7 @@ def _wrap(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     return call
 
 
-def _send_all(self: socket.socket, data: Any, flags: int = 0) -> None:
+def _send_all(self: socket.socket, data: ReadableBuffer, flags: int = 0) -> None:
     """Send all data as `socket.sendall` does, in pieces for which there is room."""
     if current.here() is None or self.gettimeout() is not None:
         _real_send_all(self, data, flags)

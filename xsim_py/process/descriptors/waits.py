@@ -154,7 +154,7 @@ def wake(fiber: Fiber) -> None:
         rank.shard.kernel.post(max(fiber.clock_ps, rank.shard.kernel.now_ps), rank.key, _woken, pause)
 
 
-def _woken(pause: Any) -> None:
+def _woken(pause: Fiber) -> None:
     rank = pause.rank
     if rank.exit_status is None:
         pause.clock_ps = max(pause.clock_ps, rank.shard.kernel.now_ps)

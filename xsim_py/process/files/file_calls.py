@@ -12,10 +12,10 @@ import inspect
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial, wraps
 from types import BuiltinFunctionType, FrameType, ModuleType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from xsim_py.code_origin import PACKAGE, is_installed
 from xsim_py.process.ranks import current
@@ -24,7 +24,11 @@ from xsim_py.process.ranks.patches import Patches, Table, Wrapper
 from . import virtual_files
 from .open_files import StorageFile, check_text, flags_of, no_real_file, of_descriptor, open_file
 
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
 Function = Callable[..., Any]
+Path: TypeAlias = "str | bytes | os.PathLike[str] | os.PathLike[bytes]"
 
 _READERS_OF_SOURCE = frozenset(
     os.path.join(os.path.dirname(os.__file__), f"{name}.py") for name in ("inspect", "linecache", "pdb", "tokenize")
@@ -76,7 +80,7 @@ def _is_import_machinery(frame: FrameType | None) -> bool:
     return False
 
 
-def _ask(path: Any, kind: str, *arguments: Any) -> Any:
+def _ask(path: Path, kind: str, *arguments: object) -> Any:
     """Send a request to the storage; errors contain the file name as the program gave it."""
     try:
         return virtual_files.request(kind, *arguments, name=os.fsdecode(path))
@@ -131,7 +135,7 @@ def open_(
     errors: str | None = None,
     newline: str | None = None,
     closefd: bool = True,
-    opener: Any = None,
+    opener: Callable[[object, int], int] | None = None,
 ) -> object:
     """Open a file as `open` does, on the storage if its path is there."""
     raw = of_descriptor(file)
@@ -153,7 +157,7 @@ def open_(
     return open_file(raw, mode, buffering, encoding, errors, newline)
 
 
-def _opened(place: str, path: Any, flags: int) -> StorageFile:
+def _opened(place: str, path: Path, flags: int) -> StorageFile:
     try:
         return StorageFile.open(place, os.fspath(path), flags)
     except OSError as error:
@@ -161,7 +165,7 @@ def _opened(place: str, path: Any, flags: int) -> StorageFile:
         raise
 
 
-def _os_open(path: object, flags: int, mode: int = 0o777, *, dir_fd: object = None) -> int:
+def _os_open(path: Path, flags: int, mode: int = 0o777, *, dir_fd: object = None) -> int:
     place = _place(path) if dir_fd is None else None
     if place is None:
         number: int = _real["os.open"](path, flags, mode, dir_fd=dir_fd)
@@ -180,7 +184,7 @@ def _read(file: StorageFile, count: int) -> bytes:
 
 
 @_descriptor_function
-def _write(file: StorageFile, data: object) -> int:
+def _write(file: StorageFile, data: ReadableBuffer) -> int:
     return file.write(data)
 
 
@@ -228,36 +232,36 @@ _virtual["fsync"], _virtual["fdatasync"] = _sync("fsync"), _sync("fdatasync")
 
 
 @_path_function
-def _stat(place: str, path: object, *, follow_symlinks: bool = True) -> object:
+def _stat(place: str, path: Path, *, follow_symlinks: bool = True) -> object:
     return _ask(path, "stat", place, follow_symlinks)
 
 
 @_path_function
-def _lstat(place: str, path: object) -> object:
+def _lstat(place: str, path: Path) -> object:
     return _ask(path, "stat", place, False)
 
 
 @_path_function
-def _access(place: str, path: object, mode: int, **_: object) -> object:
+def _access(place: str, path: Path, mode: int, **_: object) -> object:
     return _ask(path, "access", place, mode)
 
 
 @_path_function
-def _readlink(place: str, path: object) -> object:
+def _readlink(place: str, path: Path) -> object:
     return _like(path)(_ask(path, "readlink", place))
 
 
 @_path_function
-def _listxattr(place: str, path: object, *, follow_symlinks: bool = True) -> list[str]:
+def _listxattr(place: str, path: Path, *, follow_symlinks: bool = True) -> list[str]:
     return []
 
 
-def _like(path: Any) -> Function:
+def _like(path: Path) -> Function:
     """Return a conversion of text to `path`'s type: names are bytes for a directory given as bytes."""
     return os.fsencode if isinstance(os.fspath(path), bytes) else str
 
 
-def _listdir(path: object = None) -> Any:
+def _listdir(path: Path | None = None) -> object:
     place = _place("." if path is None else path)
     if place is None:
         return _real["listdir"](path)
@@ -331,7 +335,7 @@ class _Entries:
         self._entries = iter(())
 
 
-def _scandir(path: Any = None) -> Any:
+def _scandir(path: Any = None) -> object:
     place = _place("." if path is None else path)
     if place is None:
         return _real["scandir"](path)
@@ -343,7 +347,7 @@ def _scandir(path: Any = None) -> Any:
 _virtual["scandir"] = _scandir
 
 
-def _realpath(filename: object, *, strict: bool = False) -> object:
+def _realpath(filename: Path, *, strict: bool = False) -> object:
     place = _place(filename)
     if place is None:
         return _real["realpath"](filename, strict=strict)
@@ -356,37 +360,44 @@ def _realpath(filename: object, *, strict: bool = False) -> object:
 
 
 @_path_function
-def _mkdir(place: str, path: object, mode: int | None = None) -> None:
+def _mkdir(place: str, path: Path, mode: int | None = None) -> None:
     _ask(path, "mkdir", place, None)
 
 
 @_path_function
-def _rmdir(place: str, path: object) -> None:
+def _rmdir(place: str, path: Path) -> None:
     _ask(path, "rmdir", place)
 
 
 @_path_function
-def _remove(place: str, path: object) -> None:
+def _remove(place: str, path: Path) -> None:
     _ask(path, "remove", place)
 
 
 @_path_function
-def _unlink(place: str, path: object) -> None:
+def _unlink(place: str, path: Path) -> None:
     _ask(path, "remove", place)
 
 
 @_path_function
-def _truncate(place: str, path: object, length: int) -> None:
+def _truncate(place: str, path: Path, length: int) -> None:
     _ask(path, "truncate", place, length)
 
 
 @_path_function
-def _chmod(place: str, path: object, mode: int, *, follow_symlinks: bool = True) -> None:
+def _chmod(place: str, path: Path, mode: int, *, follow_symlinks: bool = True) -> None:
     _ask(path, "chmod", place, mode)
 
 
 @_path_function
-def _utime(place: str, path: object, times: Any = None, *, ns: Any = None, follow_symlinks: bool = True) -> None:
+def _utime(
+    place: str,
+    path: Path,
+    times: Sequence[float] | None = None,
+    *,
+    ns: Sequence[int] | None = None,
+    follow_symlinks: bool = True,
+) -> None:
     time_ps = None
     if ns is not None:
         time_ps = ns[1] * 1000
@@ -418,7 +429,7 @@ _virtual["replace"] = _two_paths("replace", errno.EXDEV, "rename")
 _virtual["link"] = _two_paths("link", errno.EOPNOTSUPP)
 
 
-def _symlink(src: Any, dst: Any, target_is_directory: bool = False, *, dir_fd: object = None) -> None:
+def _symlink(src: Path, dst: Path, target_is_directory: bool = False, *, dir_fd: object = None) -> None:
     place = _place(dst) if dir_fd is None else None
     if place is None:
         _real["symlink"](src, dst, target_is_directory, dir_fd=dir_fd)
@@ -439,7 +450,7 @@ def _getcwd() -> str:
     return folder or str(_real["getcwd"]())
 
 
-def _chdir(path: object) -> None:
+def _chdir(path: Path) -> None:
     place = _place(path)
     is_real, fiber = True, current.here()
     if place is not None:
@@ -462,7 +473,7 @@ _taken: dict[int, Function] = {}
 """By the ``id`` of each real function of the operating system, its replacement."""
 
 
-def _take(real: Any, name: str, virtual: Function) -> Function:
+def _take(real: Function, name: str, virtual: Function) -> Function:
     if real is not virtual:
         _real[name] = real
         _taken[id(real)] = virtual

@@ -21,6 +21,8 @@ from xsim_py.process.ranks import current
 from . import virtual_files
 
 if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer, WriteableBuffer
+
     from xsim_py.process.ranks.rank import Rank
 
 FIRST_DESCRIPTOR = 1 << 30
@@ -75,7 +77,7 @@ class StorageFile(io.RawIOBase):
     `flags` are those of `os.open`.
     """
 
-    def __init__(self, rank: Rank, *, server: int, number: int, name: Any, flags: int, position: int) -> None:
+    def __init__(self, rank: Rank, *, server: int, number: int, name: object, flags: int, position: int) -> None:
         self._rank = rank
         self._server = server
         self._number = number
@@ -156,7 +158,7 @@ class StorageFile(io.RawIOBase):
         """Return the current offset."""
         return self._position
 
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: WriteableBuffer) -> int:
         """Read at the current offset, in one operation of the storage."""
         view = memoryview(buffer).cast("B")
         data = self._read(len(view))
@@ -174,7 +176,7 @@ class StorageFile(io.RawIOBase):
         self._position += len(data)
         return data
 
-    def write(self, data: Any) -> int:
+    def write(self, data: ReadableBuffer) -> int:
         """Write at the current offset, or in append mode at the end, in one operation of the storage."""
         if not self.writable():
             raise io.UnsupportedOperation("not writable")
@@ -305,14 +307,14 @@ def open_file(
 
 def _stacked(
     raw: StorageFile, mode: str, buffering: int, encoding: str | None, errors: str | None, newline: str | None
-) -> Any:
+) -> object:
     binary = "b" in mode
     if buffering == 0:
         if not binary:
             raise ValueError("can't have unbuffered text I/O")
         return raw
     block = buffering if buffering > 1 else virtual_files.storage().block_bytes
-    buffered: Any
+    buffered: io.BufferedIOBase
     if "+" in mode:
         buffered = io.BufferedRandom(raw, block)
     elif "r" in mode:

@@ -35,7 +35,7 @@ class StorageRequest(NamedTuple):
 class StorageAnswer(NamedTuple):
     """The method's return value, or the error that it raised, and the number of bytes transferred."""
 
-    value: Any
+    value: object
     error: OSError | None
     size_bytes: int
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import chain, count
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from xsim_py import vitals
 from xsim_py.code_origin import outside_frame
@@ -28,6 +28,8 @@ from .spilled_lines import LINE_COST, Line, Spill, SpilledRun, SpilledText, text
 from .standard_descriptors import is_redirected
 
 if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
     from xsim_py.process.ranks.fiber import Fiber
     from xsim_py.process.ranks.rank import Rank
     from xsim_py.process.ranks.shard import Control
@@ -452,7 +454,7 @@ class _Binary(io.RawIOBase):
     def close(self) -> None:
         pass
 
-    def write(self, data: Any) -> int:
+    def write(self, data: ReadableBuffer) -> int:
         whole = bytes(data)
         self._text.write(whole.decode("utf-8", "surrogateescape"))
         return len(whole)
@@ -493,7 +495,7 @@ class RankInput(io.TextIOBase):
         return self._real.fileno()
 
     @property
-    def buffer(self) -> Any:
+    def buffer(self) -> BinaryIO:
         """The underlying binary stream."""
         source = self._source()
         return io.BytesIO() if source is None else source.buffer

@@ -11,7 +11,8 @@ import io
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Final, TextIO, cast
+from io import TextIOWrapper
+from typing import Final, TextIO, cast
 
 from xsim_py.atomic_files import moved
 
@@ -36,7 +37,7 @@ def high_number(number: int) -> int:
 class SeparateStream(io.TextIOWrapper):
     """A stream that writes to the original target of another stream; `stands_for` is that stream's descriptor."""
 
-    def __init__(self, stream: Any, *, closes: bool) -> None:
+    def __init__(self, stream: TextIOWrapper, *, closes: bool) -> None:
         self.stands_for: int = stream.fileno()
         own = high_number(self.stands_for)
         file = open(own, "wb", closefd=closes)  # noqa: SIM115 - closed with this object

@@ -124,7 +124,7 @@ class SpilledRun:
         while self.first() is not None:
             yield self.pop()
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         """Pass the object itself on, which is valid in other shards of this process."""
         return _arrived, (_leaves(self),)
 
@@ -145,7 +145,7 @@ class SpilledText:
             yield self._spill.get(place).decode("utf-8", "surrogateescape")
         yield self._end
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return _arrived, (_leaves(self),)
 
 

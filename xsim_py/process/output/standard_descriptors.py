@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from xsim_py.process.ranks import current, private_state
 
@@ -37,7 +38,7 @@ virtual_descriptors: set[int] = set(STANDARD)
 streams: list[RankStream] = []
 """The streams on which ranks print, which also receive writes to descriptors 1 and 2."""
 
-_flush_compiled: Any = None
+_flush_compiled: Callable[[None], object] | None = None
 _real_close, _real_dup2 = os.close, os.dup2
 
 

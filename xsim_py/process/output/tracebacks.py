@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import traceback
 from types import TracebackType
-from typing import Any
 
 from xsim_py.code_origin import is_simulator
 from xsim_py.errors import InternalError
@@ -45,7 +44,7 @@ def say(text: str) -> None:
         _stderr.write(text)
 
 
-def _excepthook(kind: Any, error: Any, tb: Any) -> None:
+def _excepthook(kind: type[BaseException], error: BaseException, tb: TracebackType | None) -> None:
     """Print a traceback as ``sys.__excepthook__`` does, which many hooks call before they call Abort."""
     say(WholeTraceback("".join(traceback.format_exception(kind, error, tb))))
 
@@ -60,7 +59,7 @@ def report_ignored(error: BaseException, source: object) -> None:
     say("".join([heading, *traceback.format_exception(error)]))
 
 
-def _unraisablehook(unraisable: Any) -> None:
+def _unraisablehook(unraisable: sys.UnraisableHookArgs) -> None:
     """Print exceptions, for example from finalizers, as ``sys.unraisablehook`` does."""
     if current.here() is None or unraisable.exc_value is None:
         _real_unraisablehook(unraisable)

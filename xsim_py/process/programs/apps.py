@@ -33,7 +33,7 @@ class App(NamedTuple):
         Environment variables of its ranks, in addition to those of the simulator.
     """
 
-    program: Any
+    program: object
     ranks: int
     args: Sequence[Any] = ()
     kind: str | None = None

@@ -36,6 +36,8 @@ from .import_locks import being_imported
 from .mpi_packages import has_extensions, imports_mpi
 
 if TYPE_CHECKING:
+    from importlib.abc import Loader
+
     from xsim_py.config import ProcessSpec
     from xsim_py.process.ranks.patches import Patches
     from xsim_py.process.ranks.rank import Rank
@@ -81,7 +83,7 @@ class PrivateModules(MetaPathFinder):
         self._codes: dict[str, tuple[object, CodeType]] = {}
         self._extensions: dict[str, ModuleType] = {}
 
-    def find_spec(self, name: str, path: Any = None, target: object = None) -> ModuleSpec | None:
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
         """Return the specification of a module for the running rank; see `importlib.abc.MetaPathFinder`."""
         rank = current.rank()
         if name in shadowed and name.startswith(_MPI):
@@ -303,7 +305,7 @@ class SharedPackage(ModuleType):
             super().__setattr__(name, value)
 
 
-def _with_loader(spec: ModuleSpec, loader: Any) -> ModuleSpec:
+def _with_loader(spec: ModuleSpec, loader: Loader | None) -> ModuleSpec:
     """Return a copy of a module's specification with another loader."""
     own = ModuleSpec(spec.name, loader, origin=spec.origin)
     own.has_location = spec.has_location

@@ -85,13 +85,13 @@ class Program:
         if self.file is not None:
             self._names["__file__"] = self.file
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         """Make another process find and compile the program again."""
         if self.function is not None:
             raise TypeError("a function exists in one interpreter only")
         return _found_again, (self._target, self.kind, self.args, self.start, self.flags)
 
-    def _load_script(self, target: Any) -> None:
+    def _load_script(self, target: str | Path) -> None:
         path = Path(self.start, target)
         is_folder = os.path.isdir(path)  # Path.is_dir() raises for a name that is too long
         if is_folder:

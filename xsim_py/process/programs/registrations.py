@@ -130,7 +130,7 @@ class _Guarding(ast.NodeTransformer):
         guarded = ast.With(items=[ast.withitem(context_expr=ast.Name(_GUARD, ast.Load()))], body=[node])
         return ast.copy_location(guarded, node)
 
-    def _visit_definition(self, node: Any) -> ast.AST:
+    def _visit_definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> ast.AST:
         node.decorator_list = [self._decorator(each) for each in node.decorator_list]
         return self.generic_visit(node)
 

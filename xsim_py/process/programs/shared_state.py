@@ -179,7 +179,7 @@ class _Write:
 
     __slots__ = ("_before", "_clash", "_last", "place", "values")
 
-    def __init__(self, place: str, before: Any) -> None:
+    def __init__(self, place: str, before: object) -> None:
         self.place = place
         self.values: dict[int, Any] = {}
         self._before = before
@@ -216,7 +216,7 @@ class _Table:
 
     __slots__ = ("_before", "_now", "_owner", "as_one", "module")
 
-    def __init__(self, module: ModuleType, owner: str, now: Any, *, as_one: bool) -> None:
+    def __init__(self, module: ModuleType, owner: str, now: dict[str, Any], *, as_one: bool) -> None:
         self.module = module
         self._owner = owner
         self._now = now

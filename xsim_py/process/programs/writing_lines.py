@@ -8,7 +8,7 @@ from ast import literal_eval
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from xsim_py.code_origin import of_program
 
@@ -24,7 +24,7 @@ class Flag(NamedTuple):
 
     module: str
     name: str
-    value: Any
+    value: object
 
 
 _MOST_LINES = 400_000

@@ -147,7 +147,7 @@ def _of_any_clock(real: Callable[[int], Any], unit: str) -> object:
     """Return a ``clock_gettime``, which reads the time of day or another clock."""
     seconds, others = getattr(time, f"time{unit}"), getattr(time, f"monotonic{unit}")
 
-    def clock(number: int) -> Any:
+    def clock(number: int) -> object:
         if current.here() is None:
             return real(number)
         return seconds() if number == time.CLOCK_REALTIME else others()
@@ -158,7 +158,7 @@ def _of_any_clock(real: Callable[[int], Any], unit: str) -> object:
 def _defaulting(real: Callable[..., Any], position: int) -> Callable[..., Any]:
     """Return a function that passes the virtual time to `real` if a call omits the time."""
 
-    def clock(*args: object) -> Any:
+    def clock(*args: object) -> object:
         if current.here() is not None and (len(args) <= position or args[position] is None):
             now: Any = EPOCH_S + read_ps() / 10**12
             if real.__name__ in ("asctime", "strftime"):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from xsim_py.process.ranks.patches import Patches, Table, with_real
 
@@ -43,7 +43,7 @@ class _Date(_RealDate, metaclass=_Meta):
         return _RealDate(*args, **kwargs) if cls is _Date else super().__new__(cls, *args, **kwargs)
 
     @classmethod
-    def today(cls) -> Any:
+    def today(cls) -> Self:
         return cls.fromtimestamp(time.time())
 
 
@@ -54,11 +54,11 @@ class _DateTime(_RealDateTime, metaclass=_Meta):
         return _RealDateTime(*args, **kwargs) if cls is _DateTime else super().__new__(cls, *args, **kwargs)
 
     @classmethod
-    def now(cls, tz: Any = None) -> _DateTime:
+    def now(cls, tz: datetime.tzinfo | None = None) -> _DateTime:
         return cls.fromtimestamp(time.time(), tz)
 
     @classmethod
-    def today(cls) -> Any:
+    def today(cls) -> Self:
         return cls.fromtimestamp(time.time())
 
     @classmethod

@@ -95,14 +95,14 @@ def _of_rank() -> _Environment:
     return _now
 
 
-def _encoded(text: Any) -> bytes:
+def _encoded(text: str | bytes) -> bytes:
     raw: bytes = os.fsencode(text)
     if b"\0" in raw:
         raise ValueError("embedded null byte")
     return raw
 
 
-def _putenv(name: object, value: object, /) -> None:
+def _putenv(name: str | bytes, value: str | bytes, /) -> None:
     raw, text = _encoded(name), _encoded(value)
     if b"=" in raw:
         raise ValueError("illegal environment variable name")
@@ -113,7 +113,7 @@ def _putenv(name: object, value: object, /) -> None:
     _set(environment)
 
 
-def _unsetenv(name: object, /) -> None:
+def _unsetenv(name: str | bytes, /) -> None:
     raw = _encoded(name)
     changed_variables.add(os.fsdecode(raw))
     environment = _of_rank()

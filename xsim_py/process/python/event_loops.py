@@ -18,7 +18,9 @@ from xsim_py.process.ranks import current, private_state
 from xsim_py.process.ranks.patches import Patches, Table, Wrapper
 
 if TYPE_CHECKING:
-    pass
+    from asyncio.base_events import BaseEventLoop
+    from selectors import BaseSelector
+    from types import ModuleType
 
 _WHAT = "the event loop of asyncio, for a timer, a socket or another thread"
 
@@ -26,14 +28,14 @@ _WHAT = "the event loop of asyncio, for a timer, a socket or another thread"
 _LOOP = "running loop"
 
 
-def _running_loop(events: Any) -> private_state.Setting:
+def _running_loop(events: ModuleType) -> private_state.Setting:
     """Return how to read and set asyncio's running loop."""
     return private_state.Setting(events._get_running_loop, events._set_running_loop)
 
 
-def _select(real: Callable[..., Any], selector: Any, timeout: float | None) -> Any:
+def _select(real: Callable[..., Any], selector: BaseSelector, timeout: float | None) -> object:
     """Wait for events like the selector of a rank's event loop, and return them."""
-    fiber: Any = current.fiber
+    fiber = current.running()
     events: Any = sys.modules["asyncio.events"]
     setting = _running_loop(events)
     if _LOOP not in (fiber.rank.private_state or ()):  # from now on the rank's running loop is swapped with the rank
@@ -47,7 +49,7 @@ def _select(real: Callable[..., Any], selector: Any, timeout: float | None) -> A
 
 
 def _selecting(real: Callable[..., Any]) -> Callable[..., Any]:
-    def select(self: Any, timeout: float | None = None) -> object:
+    def select(self: BaseSelector, timeout: float | None = None) -> object:
         fiber = current.here()
         if fiber is None:
             return real(self, timeout)
@@ -74,7 +76,7 @@ def _making(real: Callable[..., None]) -> Callable[..., None]:
 def _naming(real: Callable[..., Any]) -> Callable[..., Any]:
     """Number unnamed tasks separately in each rank; asyncio has one counter for all."""
 
-    def create_task(self: Any, coro: object, **options: object) -> Any:
+    def create_task(self: BaseEventLoop, coro: object, **options: object) -> object:
         fiber = current.here()
         if fiber is None or options.get("name") is not None:
             return real(self, coro, **options)

@@ -63,7 +63,7 @@ def _has_finalizer(code: CodeType) -> bool:
     return any(each.co_name == "__del__" or _has_finalizer(each) for each in inner)
 
 
-def _build_class(function: Callable[..., Any], name: str, /, *bases: object, **options: object) -> Any:
+def _build_class(function: Callable[..., Any], name: str, /, *bases: object, **options: object) -> object:
     cls = _real_build(function, name, *bases, **options)
     finalizer = vars(cls).get("__del__") if isinstance(cls, type) else None
     fiber = current.here()
@@ -116,7 +116,7 @@ def _notice(phase: str, _: dict[str, int]) -> None:
     _collecting[:] = [phase] if phase == "start" else []
 
 
-def _collect(*args: Any, **kwargs: Any) -> int:
+def _collect(*args: int, **kwargs: int) -> int:
     found = _real_collect(*args, **kwargs)
     fiber = current.here()
     if fiber is not None:
@@ -230,7 +230,7 @@ _alone = False
 
 def _calling(real: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(real)
-    def call(self: Any, died: object = None) -> Any:
+    def call(self: weakref.finalize[Any, Any], died: object = None) -> object:
         rank = _owners.get(self)
         if rank is None:
             return real(self, died)

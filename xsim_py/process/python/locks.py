@@ -16,7 +16,7 @@ from collections import deque
 from queue import Empty
 from queue import SimpleQueue as _RealQueue
 from types import GenericAlias
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import WeakKeyDictionary
 
 from xsim_py.process.descriptors.child_processes import REAL_LOCKS, serves_children, waits_for_real_thread
@@ -125,7 +125,7 @@ class _AnyLock:
         self._held = _LockState()
         self._real = None
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> NoReturn:
         raise TypeError(f"cannot pickle '_thread.{self._name}' object")
 
 
@@ -284,7 +284,7 @@ class RLock(_AnyLock):
             return int(self._outside()._recursion_count())
         return self._in(fiber.rank).depth if self._is_owned() else 0
 
-    def _release_save(self) -> Any:
+    def _release_save(self) -> object:
         fiber = current.here()
         if fiber is None:
             return self._outside()._release_save()
@@ -322,7 +322,7 @@ class SimpleQueue:
         else:
             self._items.append(item)
 
-    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+    def get(self, block: bool = True, timeout: float | None = None) -> object:
         """Remove and return the oldest item, waiting in virtual time, as `queue.SimpleQueue.get` does."""
         if block and timeout is not None and timeout < 0:
             raise ValueError("'timeout' must be a non-negative number")
@@ -342,7 +342,7 @@ class SimpleQueue:
         """Put an item into the queue."""
         self.put(item)
 
-    def get_nowait(self) -> Any:
+    def get_nowait(self) -> object:
         """Remove and return the oldest item; raise `queue.Empty` if there is none."""
         return self.get(block=False)
 

@@ -36,7 +36,7 @@ _ENABLED = "logging is enabled"
 """The key under which a rank caches whether loggers are enabled, by logger and level."""
 
 _NONE: dict[Any, Any] = {}
-_NOTHING: Any = object()
+_NOTHING = object()
 
 
 def _settings(rank: Rank) -> dict[Any, Any]:
@@ -47,11 +47,11 @@ def _settings(rank: Rank) -> dict[Any, Any]:
 class _PrivateSetting:
     """An attribute of a logger, or of the manager, with a separate value in each rank."""
 
-    def __init__(self, name: str, usual: Any = _NOTHING) -> None:
+    def __init__(self, name: str, usual: object = _NOTHING) -> None:
         self.name = name
         self.usual = usual  # the class attribute of this name, if any
 
-    def __get__(self, logger: object, owner: object = None) -> Any:
+    def __get__(self, logger: object, owner: object = None) -> object:
         if logger is None:
             return self if self.usual is _NOTHING else self.usual
         fiber = current.here()
@@ -80,7 +80,7 @@ class _PrivateSetting:
             raise AttributeError(self.name)
         del table[key]
 
-    def _shared(self, logger: object) -> Any:
+    def _shared(self, logger: object) -> object:
         if self.name in logger.__dict__:
             return logger.__dict__[self.name]
         if self.usual is _NOTHING:
@@ -106,7 +106,7 @@ def _forget_enabled(*_: object) -> None:
 def _is_enabled(real: Callable[..., bool]) -> Callable[..., bool]:
     """Return ``isEnabledFor`` with a cache per rank: most log calls are not shown, so this has to be fast."""
 
-    def is_enabled_for(self: Any, level: int) -> bool:
+    def is_enabled_for(self: logging.Logger, level: int) -> bool:
         fiber = current.here()
         if fiber is None:
             return real(self, level)
@@ -204,7 +204,7 @@ class _Loggers(MutableMapping[str, Any]):
                 own[parent] = logging.PlaceHolder(logger)
         return logger
 
-    def _adopt(self, logger: Any, own: dict[str, Any]) -> None:
+    def _adopt(self, logger: logging.Logger, own: dict[str, Any]) -> None:
         """Insert a logger that belongs to one rank into the hierarchy."""
         seen = {name: each for name, each in self.items() if isinstance(each, logging.Logger)}
         logger.parent = next((seen[name] for name in _parents(logger.name) if name in seen), logging.root)

@@ -40,7 +40,7 @@ class PrivateSys(ModuleType):
         """Create a plain module: Python creates imported modules with ``type(sys)``."""
         return ModuleType(*args)
 
-    def __setattr__(self, name: str, value: object) -> None:
+    def __setattr__(self, name: str, value: Any) -> None:
         if name == "__class__":  # at the end of the run
             super().__setattr__(name, value)
             return

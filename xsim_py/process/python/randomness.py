@@ -103,14 +103,16 @@ def _generator(size: int, kind: Callable[[int], Any]) -> object:
     return kind(int.from_bytes(_source(current.rank()).randbytes(size), "little"))
 
 
-def _dispatch(real: Any, name: str, key: str, size: int, kind: Callable[[int], Any]) -> Callable[..., Any]:
+def _dispatch(
+    real: Callable[..., object], name: str, key: str, size: int, kind: Callable[[int], Any]
+) -> Callable[..., Any]:
     """Return a function that calls `name` of the running rank's generator, or the real one outside of ranks.
 
     The generator is a `kind`, seeded with `size` bytes.
     """
     make = partial(_generator, size, kind)
 
-    def function(*args: Any, **kwargs: Any) -> Any:
+    def function(*args: object, **kwargs: object) -> object:
         if is_for_all():
             return getattr(_of_module(key, kind, size), name)(*args, **kwargs)
         fiber = current.here()

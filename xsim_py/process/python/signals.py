@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,7 @@ def _handlers(rank: Rank) -> dict[int, Any]:
     return handlers
 
 
-def _set_handler(number: int, handler: object) -> Any:
+def _set_handler(number: int, handler: object) -> object:
     if number in _FATAL:
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
     before = _get_handler(number)
@@ -90,14 +90,14 @@ def _pending(rank: Rank) -> list[signal.Signals]:
 
 def _pause() -> None:
     """Wait as `signal.pause` does, for a signal that only another thread of the rank can send."""
-    fiber: Any = current.fiber
+    fiber = current.running()
     handled = fiber.rank.private("signals handled", lambda: [0])
     before = handled[0]
     waits.until(fiber, lambda: handled[0] > before, None, "waits for a signal that another thread sends")
 
 
-def _wait_for(numbers: Any, timeout_s: float | None = None) -> signal.Signals | None:
-    fiber: Any = current.fiber
+def _wait_for(numbers: Iterable[int], timeout_s: float | None = None) -> signal.Signals | None:
+    fiber = current.running()
     wanted, pending = {signal.Signals(number) for number in numbers}, _pending(fiber.rank)
 
     def find() -> signal.Signals | None:
@@ -110,7 +110,7 @@ def _wait_for(numbers: Any, timeout_s: float | None = None) -> signal.Signals | 
     return found
 
 
-def _wait_info(numbers: object, timeout_s: float | None = None) -> SimpleNamespace | None:
+def _wait_info(numbers: Iterable[int], timeout_s: float | None = None) -> SimpleNamespace | None:
     if timeout_s is not None and timeout_s < 0:
         raise ValueError("timeout must be non-negative")
     found = _wait_for(numbers, timeout_s)
@@ -119,7 +119,7 @@ def _wait_info(numbers: object, timeout_s: float | None = None) -> SimpleNamespa
     return SimpleNamespace(si_signo=int(found), si_code=0, si_errno=0, si_pid=os.getpid(), si_uid=os.getuid())
 
 
-def _mask(how: int, numbers: Any) -> set[signal.Signals]:
+def _mask(how: int, numbers: Iterable[int]) -> set[signal.Signals]:
     rank = current.rank()
     blocked, given = _blocked(rank), {signal.Signals(number) for number in numbers}
     before = set(blocked)

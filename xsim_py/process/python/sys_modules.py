@@ -92,7 +92,7 @@ class _Modules(MutableMapping[str, Any]):
     def __repr__(self) -> str:
         return repr(_real)
 
-    def get(self, name: str, default: object = None) -> Any:
+    def get(self, name: str, default: object = None) -> object:
         """Return a module, or the default if no module has that name."""
         return _real.get(name, default)
 
@@ -100,7 +100,7 @@ class _Modules(MutableMapping[str, Any]):
         """Return a copy of the table."""
         return _real.copy()
 
-    def __setitem__(self, name: str, module: Any) -> None:
+    def __setitem__(self, name: str, module: ModuleType) -> None:
         rank = _changing(name)
         before = _real.get(name, _NOTHING)
         if rank is not None and module is not before:
@@ -194,7 +194,7 @@ def meta_path(reader: FrameType) -> list[Any]:
     return shared if is_for_all() else _finders(fiber.rank).mine
 
 
-def set_meta_path(rank: Rank, value: Any) -> None:
+def set_meta_path(rank: Rank, value: list[Any]) -> None:
     """Set a rank's ``sys.meta_path``."""
     _finders(rank).mine = value
 

@@ -8,7 +8,7 @@ thread has its own attributes, in a real `threading.local`.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -22,7 +22,7 @@ class _Key:
 
     __slots__ = ("__weakref__", "args", "kwargs", "outside")
 
-    def __init__(self, args: tuple[Any, ...], kwargs: Any) -> None:
+    def __init__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         self.args = args
         self.kwargs = kwargs
         self.outside: object = None

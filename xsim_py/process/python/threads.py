@@ -18,7 +18,7 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from operator import attrgetter
 from threading import Thread
@@ -202,7 +202,7 @@ def _run_object(thread: Thread) -> None:
             report(another)
 
 
-def _run_function(function: Callable[..., object], args: tuple[Any, ...], kwargs: Any) -> None:
+def _run_function(function: Callable[..., object], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
     try:
         function(*args, **kwargs)
     except SystemExit:
@@ -313,7 +313,7 @@ def _object(handle: ThreadHandle) -> Any:
     return handle.thread
 
 
-def _start(thread: Any) -> None:
+def _start(thread: threading.Thread) -> None:
     fiber = current.here()
     if fiber is None or serves_children(1) or type(thread).__module__ == "concurrent.futures.process":
         _real_start(thread)
@@ -330,7 +330,7 @@ def _start(thread: Any) -> None:
     _mark(thread, handle)
 
 
-def _join(thread: Any, timeout: float | None = None) -> None:
+def _join(thread: threading.Thread, timeout: float | None = None) -> None:
     fiber = current.here()
     handle = _handle(thread) if _is_initialized(thread) else None
     if fiber is None or (handle is None and _has_started(thread)):
@@ -358,7 +358,7 @@ def _hash(thread: Any) -> int:
     return int(known)
 
 
-def _is_alive(thread: Any) -> bool:
+def _is_alive(thread: threading.Thread) -> bool:
     handle = _handle(thread) if _is_initialized(thread) else None
     if handle is None:
         alive: bool = _real_is_alive(thread)
@@ -396,7 +396,7 @@ class _Threading(ModuleType):
 
 
 def _here() -> ThreadHandle:
-    fiber: Any = current.fiber
+    fiber = current.running()
     return _threads(fiber.rank).of(fiber)
 
 
@@ -413,8 +413,8 @@ def _all_threads() -> list[Any]:
     return found + [handle.thread for handle in threads.alive.values() if handle.thread is not None]
 
 
-def _start_function(function: object, args: object = (), kwargs: object = None, **_: object) -> int:
-    fiber: Any = current.fiber
+def _start_function(function: object, args: object = (), kwargs: Mapping[str, Any] | None = None, **_: object) -> int:
+    fiber = current.running()
     if not callable(function):
         raise TypeError("first arg must be callable")
     if not isinstance(args, tuple):
@@ -433,7 +433,7 @@ def _pool_number() -> int:
     return next(_real_pool_number if fiber is None else _threads(fiber.rank).pools)
 
 
-def _at_exit(function: Any, *args: Any, **kwargs: Any) -> None:
+def _at_exit(function: Callable[..., object], *args: object, **kwargs: object) -> None:
     fiber = current.here()
     if fiber is None or getattr(function, "__module__", "") not in ("__main__", *(fiber.rank.modules or ())):
         _real_at_exit(function, *args, **kwargs)  # an installed package is registered for all ranks, and beyond them

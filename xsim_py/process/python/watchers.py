@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from types import MethodType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import greenlet
@@ -30,6 +30,9 @@ from xsim_py.process.ranks.fiber import Fiber, is_hub
 from xsim_py.process.ranks.patches import Patches, Table, Wrapper
 
 from .debugger import hide_simulator
+
+if TYPE_CHECKING:
+    from _typeshed import ProfileFunction, TraceFunction
 
 PRIVATE = ("coverage", "pytest_cov")
 """Packages that record the active observer, of which each rank therefore has a private copy."""
@@ -176,20 +179,20 @@ class _Watchers:
 
     # ------------------------------------------------------------------------------------- functions called by programs
 
-    def settrace_of_threads(self, function: Any) -> None:
+    def settrace_of_threads(self, function: TraceFunction) -> None:
         fiber = current.here()
         if fiber is not None:
             self._watchers_of(fiber)
         self._trace_threads(function)
 
-    def settrace(self, function: Any) -> None:
+    def settrace(self, function: TraceFunction) -> None:
         fiber = current.here()
         if fiber is not None:
             self._watchers_of(fiber).trace[fiber] = function
             hide_simulator()
         self._trace(function)
 
-    def setprofile(self, function: Any) -> None:
+    def setprofile(self, function: ProfileFunction) -> None:
         fiber = current.here()
         if fiber is not None:
             self._watchers_of(fiber).profile[fiber] = function
@@ -251,7 +254,7 @@ class _Watchers:
             return name
         return self._tools[number].name if number in self._tools else None
 
-    def register_callback(self, number: int, event: int, function: object, /) -> Any:
+    def register_callback(self, number: int, event: int, function: object, /) -> object:
         before = self._real["register_callback"](number, event, function)
         if number in self._tools and current.here() is not None:
             self._tools[number].callbacks[event] = function

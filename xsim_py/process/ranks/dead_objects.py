@@ -264,7 +264,7 @@ def _no_callbacks() -> Iterator[None]:
             callback[0] = function
 
 
-def _calls_program(reference: Any) -> bool:
+def _calls_program(reference: weakref.ref[Any]) -> bool:
     """Return True if a weak reference's callback is not one of Python's weak containers, or hashes a program's key."""
     callback = reference.__callback__
     if callback is None:

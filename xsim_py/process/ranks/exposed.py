@@ -9,6 +9,8 @@ from . import current
 from .meter import metered
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from .rank import Rank
 
 _EXPOSED = "exposed arrays"
@@ -69,7 +71,7 @@ def flip_exposed(rank: Rank, name: str | None, bit: int | None, chance: Random) 
     return str(name), bit, array.nbytes
 
 
-def _change(array: Any, bit: int) -> None:
+def _change(array: NDArray[Any], bit: int) -> None:
     """Change one bit of an array, in place."""
     import numpy as np
 

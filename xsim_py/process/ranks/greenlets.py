@@ -18,7 +18,7 @@ _modules = sys.modules
 def _noticed(name: str) -> property:
     """Return a property for an attribute of `greenlet` that only programs using greenlets access."""
 
-    def value(module: ModuleType) -> Any:
+    def value(module: ModuleType) -> object:
         if current.here() is not None:
             fiber.record_greenlets(True)
         return vars(module)[name]

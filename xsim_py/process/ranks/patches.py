@@ -22,7 +22,7 @@ _modules = sys.modules  # during a run, attributes of `sys` are slow
 class Wrapper:
     """A replacement built from the original, as ``make(real, *arguments)``."""
 
-    def __init__(self, make: Callable[..., Any], *arguments: Any) -> None:
+    def __init__(self, make: Callable[..., Any], *arguments: object) -> None:
         self.make = make
         self.arguments = arguments
 
@@ -31,7 +31,7 @@ def in_ranks(virtual: Callable[..., Any]) -> Wrapper:
     """Replace a function in ranks only; elsewhere the real one is called."""
 
     def choosing(real: Callable[..., Any]) -> Callable[..., Any]:
-        def function(*args: object, **kwargs: object) -> Any:
+        def function(*args: object, **kwargs: object) -> object:
             return (real if current.here() is None else virtual)(*args, **kwargs)
 
         return function
@@ -44,7 +44,7 @@ def watched(before: Callable[..., object], *arguments: object) -> Wrapper:
 
     def watching(real: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(real)
-        def function(*args: object, **kwargs: object) -> Any:
+        def function(*args: object, **kwargs: object) -> object:
             fiber = current.here()
             if fiber is not None:
                 before(fiber.rank, *arguments)

@@ -50,7 +50,7 @@ class _OfEachRank:
 
 
 def _reading(name: str) -> Callable[..., Any]:
-    def method(self: _OfEachRank, *args: object, **kwargs: object) -> Any:
+    def method(self: _OfEachRank, *args: object, **kwargs: object) -> object:
         fiber = current.here()
         found = self.shared if fiber is None else (fiber.rank.extra or {}).get(self.key, self.first)
         return getattr(found, name)(*args, **kwargs)
@@ -59,7 +59,7 @@ def _reading(name: str) -> Callable[..., Any]:
 
 
 def _changing(name: str) -> Callable[..., Any]:
-    def method(self: _OfEachRank, *args: object, **kwargs: object) -> Any:
+    def method(self: _OfEachRank, *args: object, **kwargs: object) -> object:
         fiber = current.here()
         found = self.shared if fiber is None else fiber.rank.private(self.key, self.make)
         return getattr(found, name)(*args, **kwargs)

@@ -20,6 +20,8 @@ from . import current
 from .patches import Patches, Table, in_ranks
 
 if TYPE_CHECKING:
+    from _typeshed import StrOrBytesPath
+
     from .rank import Rank
 
 _modules = sys.modules  # during a run, attributes of `sys` are slow
@@ -172,7 +174,7 @@ class OwnAttributes(ModuleType):
         super().__delattr__(name)
 
 
-def _chdir(path: Any) -> None:
+def _chdir(path: StrOrBytesPath) -> None:
     before = os.getcwd()
     _real_chdir(path)
     change(current.rank(), "directory", before, os.getcwd())

@@ -31,7 +31,7 @@ class QueuedFiber(Parked):
         self.line = line
         self.what = what
         self.called = False  # whether it has got what it waits for
-        self.item: Any = None  # the object handed to it, if any
+        self.item: object = None  # the object handed to it, if any
 
     def describe(self) -> str:
         """Return one line for the deadlock report."""

@@ -6,6 +6,7 @@ modules, MPI state, random generators) is created on first use.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -81,7 +82,7 @@ class Rank(_HotSlots):
         # read the clock.
         self.reads: Any = None
 
-    def private(self, name: str, make: Any) -> Any:
+    def private(self, name: str, make: Callable[[], Any]) -> Any:
         """Return the rank's object called `name`, created by ``make()`` on first use."""
         if self.extra is None:
             self.extra = {}
