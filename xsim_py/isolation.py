@@ -41,7 +41,9 @@ from xsim_py.units import spans
 from xsim_py.vitals import TICK_S, Vitals, Watch
 
 if TYPE_CHECKING:
+    from xsim_py.mpi.dynamic.launcher import Launcher
     from xsim_py.process.programs.program import Program
+    from xsim_py.process.ranks.shard import Shard
 
 _LATER: Final = 32
 """The maximum number of processes for spawned ranks; further ones share these."""
@@ -262,7 +264,7 @@ class Isolation:
         """Record that a different process has sent a crash signal."""
         vitals.mine.signalled = 1
 
-    def attach(self, shard: Any, launcher: Any) -> None:
+    def attach(self, shard: Shard, launcher: Launcher) -> None:
         """Make a new shard of this process record its output, and its launcher start processes."""
         shard.output.journal = self._journal
         launcher.prepare, launcher.first_later = self.prepare, self.first_later
@@ -271,7 +273,7 @@ class Isolation:
         """Remove the last rank's modules and settings from the interpreter."""
         context.leave()
 
-    def report_of(self, shard: Any) -> object:
+    def report_of(self, shard: Shard) -> object:
         """Return a shard's progress, ranks that ended since the last call, and stop reason."""
         ended: list[tuple[int, Any, int]] = []
         if shard.finished != self._reported:
@@ -359,13 +361,13 @@ class Isolation:
             self._end_ranks(shard, end)
         return shard
 
-    def _leave(self, shard: Any, end: _End) -> None:
+    def _leave(self, shard: Shard, end: _End) -> None:
         """Leave the ranks of an ended process where they were: the run ends in any case."""
         for rank in shard.ranks:
             if rank.exit_status is None:
                 rank.fiber.waiting = _Absent(end._replace(place="").of(rank.number), end.place)
 
-    def _end_ranks(self, shard: Any, end: _End) -> None:
+    def _end_ranks(self, shard: Shard, end: _End) -> None:
         """End the ranks of an ended process, or only the responsible one, if it ends the job."""
         for rank in shard.ranks:
             if rank.exit_status is None and (shard.fault_tolerant or end.rank in (rank.number, None)):
@@ -376,7 +378,7 @@ class Isolation:
                 else:
                     lifecycle.kill(entry)
 
-    def _warn(self, shard: Any, end: _End, *, by_itself: bool) -> None:
+    def _warn(self, shard: Shard, end: _End, *, by_itself: bool) -> None:
         """Record the warnings about this for the result."""
         ended = [rank.number for rank in shard.ranks if rank.exit_status is not None]
         self._uncounted |= {rank.number for rank in shard.ranks} - set(ended)
@@ -403,7 +405,7 @@ class Isolation:
         )
         return killed + lost + [uncounted] * bool(self._uncounted)
 
-    def _inform(self, shard: Any, first: Any) -> None:
+    def _inform(self, shard: Shard, first: Shard) -> None:
         """Post pending notifications of all shards in a new shard."""
         shard.fabric.part(Deaths).dead.update(first.fabric.part(Deaths).dead)
         shard.abort_delay_ps = first.abort_delay_ps
@@ -413,7 +415,7 @@ class Isolation:
                 if handler in names:
                     shard.kernel.post(time_ps, key, shard.handlers[names[handler]], argument)
 
-    def _post_mortem(self, shard: Any, death: ProcessDeath) -> _End:
+    def _post_mortem(self, shard: Shard, death: ProcessDeath) -> _End:
         """Return how a process ended that could not report it, and its rank's location, if known."""
         shown = self._watches[shard.number].vitals
         frame = None if shown.signalled else vitals.of_program(self._stack(shard.number))

@@ -79,7 +79,7 @@ def _whole(value: object, *, least: int) -> int:
     return number
 
 
-def part(value: Any) -> float:
+def part(value: str | float) -> float:
     """Return a fraction, or a value without a unit: a number above zero, up to 1,000."""
     try:
         number = float(value)

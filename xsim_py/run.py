@@ -174,7 +174,7 @@ def simulate(
     return result
 
 
-def refuse_wrong_input(program: Any, *, machine: str | Path | Mapping[str, Any] = "gige", **parameters: Any) -> None:
+def refuse_wrong_input(program: object, *, machine: str | Path | Mapping[str, Any] = "gige", **parameters: Any) -> None:
     """Raise the ConfigError of `simulate` for invalid input, without running anything."""
     make_job(_settings(program, RunArguments(machine=machine, **parameters)), program, machine)
 
@@ -249,7 +249,12 @@ def _once(
 
 
 def make_job(
-    settings: RunParameters, program: Any, machine: Any, *, label: bool = False, schedule: MatchSchedule | None = None
+    settings: RunParameters,
+    program: object,
+    machine: str | Path | Mapping[str, Any],
+    *,
+    label: bool = False,
+    schedule: MatchSchedule | None = None,
 ) -> Job:
     """Assemble a job."""
     spec, programs = load_machine(machine, overrides=settings.overrides), load(program, settings)

@@ -53,7 +53,7 @@ class Reading:
 class Kind(Protocol):
     """A kind of value: how it is read, and its JSON Schema."""
 
-    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
+    def read(self, entry: Entry, path: str, reading: Reading) -> object:
         """Return the value in the simulator's form, or REFUSED after recording a problem."""
         ...
 
@@ -267,7 +267,7 @@ class WordOr:
     def words(self) -> str:
         return f"{self.word} or {self.kind.words}"
 
-    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
+    def read(self, entry: Entry, path: str, reading: Reading) -> object:
         return None if entry.value == self.word else self.kind.read(entry, path, reading)
 
     def schema(self) -> dict[str, Any]:
@@ -284,7 +284,7 @@ class BySize:
     word: Scalar
     words: str
 
-    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
+    def read(self, entry: Entry, path: str, reading: Reading) -> object:
         if not isinstance(entry.value, dict) or not entry.value:
             return reading.refuse(entry, path, f"expected {self.words}, got {_shown(entry)}")
         pairs = []
@@ -314,7 +314,7 @@ class ListOf:
     least: int = 1
     most: int | None = None
 
-    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
+    def read(self, entry: Entry, path: str, reading: Reading) -> object:
         if not isinstance(entry.value, list):
             return reading.refuse(entry, path, f"expected a list, got {_shown(entry)}; write {self.words}")
         if len(entry.value) < self.least or (self.most is not None and len(entry.value) > self.most):
@@ -338,7 +338,7 @@ class MapOf:
     kinds: Mapping[str, Kind]
     words: str
 
-    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
+    def read(self, entry: Entry, path: str, reading: Reading) -> object:
         if not isinstance(entry.value, dict):
             return reading.refuse(entry, path, f"expected a section, got {_shown(entry)}; write {self.words}")
         for key, item in entry.value.items():
@@ -361,7 +361,7 @@ class OneOf:
     other: Kind
     words: str
 
-    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
+    def read(self, entry: Entry, path: str, reading: Reading) -> object:
         kind: Kind = self.other if isinstance(entry.value, (dict, list)) else self.word
         return kind.read(entry, path, reading)
 
@@ -437,7 +437,7 @@ class SectionsOf:
     items: Section
     words: str
 
-    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
+    def read(self, entry: Entry, path: str, reading: Reading) -> object:
         if not isinstance(entry.value, dict):
             return reading.refuse(entry, path, f"expected a section, got {_shown(entry)}; write {self.words}")
         values = {}
@@ -463,7 +463,7 @@ class ListOrSection:
     section: Section
     words: str
 
-    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
+    def read(self, entry: Entry, path: str, reading: Reading) -> object:
         return (self.section if isinstance(entry.value, dict) else self.short).read(entry, path, reading)
 
     def schema(self) -> dict[str, Any]:

@@ -127,7 +127,7 @@ def wildcards(
         return exploration.result()
 
 
-def with_failures(program: Any, *, failures: int = 0, **options: Any) -> list[Matchings]:
+def with_failures(program: object, *, failures: int = 0, **options: Any) -> list[Matchings]:
     """Explore as `wildcards` does, and again with each of some failures drawn from the seed.
 
     A drawn failure kills a rank before or after one of the calls of the usual run, as in `failures`. Each exploration

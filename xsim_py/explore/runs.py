@@ -185,7 +185,7 @@ class Runner:
     other.
     """
 
-    def __init__(self, program: Any, jobs: int | None = None) -> None:
+    def __init__(self, program: object, jobs: int | None = None) -> None:
         in_others = in_workers(program) and jobs != 0
         self._pool = Pool(_FUNCTION, jobs or cores(), imports=("xsim_py.run",)) if in_others else None
         self._todo: deque[tuple[int, RunTask]] = deque()

@@ -517,7 +517,7 @@ INACTIVE, FAILURES, FAILURE_STEP, START, SERVICE, TOPMOST = range(1, 7)
 """The purpose of a draw."""
 
 
-def mix(seed: Any, stream: Any, index: Any) -> Any:
+def mix(seed: int, stream: int, index: Any) -> Any:
     """Return draw number `index` of a stream: 64 bits, in the type of the arguments."""
     bits = (seed + stream * _WEYL) & _MASK
     bits = (((bits ^ (bits >> 30)) & _MASK) * _FIRST) & _MASK
@@ -538,7 +538,7 @@ def service_index(now: Any, node: Any) -> Any:
     return (now << 32) | node
 
 
-def service_distance(bits: Any) -> int:
+def service_distance(bits: int) -> int:
     """Return the random service distance: 1 with probability 1/2, 2 with 1/4, ... (appendix A)."""
     distance = 1
     while distance < 64 and bits < _TOP:
@@ -547,7 +547,7 @@ def service_distance(bits: Any) -> int:
     return distance
 
 
-def interval_distance(now: object, degree: Any) -> int:
+def interval_distance(now: int, degree: int) -> int:
     """Return the deterministic service distance: 1 in half of 4 * degree steps, 2 in a quarter."""
     interval = 4 * max(1, degree)
     rest = interval - now % interval

@@ -66,7 +66,7 @@ class LinkContention:
         cost = unshared.cost(size_bytes)
         self._wait_at(time_ps, (order, ahead, cost.bytes_ps, cost.latency_ps + cost.wire_ps, message))
 
-    def _wait_at(self, time_ps: int, passage: Any) -> None:
+    def _wait_at(self, time_ps: int, passage: _Passage) -> None:
         """Let a message wait for its next link from a time on."""
         waiting = self._at.get(time_ps)
         if waiting is not None:

@@ -136,7 +136,7 @@ def fair_contention(
     parameters = distances.link_parameters
     fastest = float(least_ps_per_byte(costs))
 
-    def capacity(link: Any) -> float:
+    def capacity(link: tuple[int, ...]) -> float:
         ps_per_byte = fastest if parameters is None else float(parameters[distances.layer(link)][0]) or fastest
         return 1 / ps_per_byte if ps_per_byte else math.inf
 

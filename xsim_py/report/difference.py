@@ -7,7 +7,7 @@ order. Different calls differ at their start; calls that differ only in their en
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, zip_longest
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,6 +18,7 @@ from xsim_py.units import format_size, format_time, ordinal
 if TYPE_CHECKING:
     from xsim_py.report.result import Result
     from xsim_py.trace import Message, Span
+    from xsim_py.trace.trace import Trace
 
 _LABELLED = re.compile(r"\[(\d[^]]*)\] (.*)")  # of a traceback common to several ranks: ``[0-3] ...``
 _MOST_SHOWN = 200
@@ -92,7 +93,7 @@ def _first_event_difference(one: Result, other: Result, start: str) -> Iterator[
         yield Difference(f"{when} call", (sides[0], sides[1]))
 
 
-def _traced(result: Result) -> Any:
+def _traced(result: Result) -> Trace:
     assert result.trace is not None
     return result.trace
 
@@ -103,7 +104,7 @@ def _by_rank(records: Iterable[Any], owner: str) -> dict[int, list[Any]]:
     return {rank: list(group) for rank, group in groupby(sorted(records, key=key), key=key)}
 
 
-def _candidates(sides: Sequence[dict[int, list[Any]]], when: Any) -> Iterator[_Candidate]:
+def _candidates(sides: Sequence[dict[int, list[Any]]], when: Callable[..., int | None]) -> Iterator[_Candidate]:
     """Yield the first difference of each rank that has one."""
     for rank in sorted({*sides[0], *sides[1]}):
         pairs = zip_longest(sides[0].get(rank, ()), sides[1].get(rank, ()))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from matplotlib.colorbar import Colorbar
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
@@ -78,7 +79,7 @@ def _compose(sums: NDArray[np.int64], of: str, what: str, title: str, figure: Fi
     number_bar(bar, low, high, of, logarithmic=isinstance(norm, LogNorm))
 
 
-def number_bar(bar: Any, low: float, high: float, of: str, *, label: str = "", logarithmic: bool = False) -> None:
+def number_bar(bar: Colorbar, low: float, high: float, of: str, *, label: str = "", logarithmic: bool = False) -> None:
     """Label a colour bar of bytes or messages with plain numbers: 1 KiB, 1 MiB."""
     bar.set_ticks(_ticks(low, high, 1024 if of == "bytes" else 10, logarithmic=logarithmic))
     bar.minorticks_off()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
@@ -226,7 +227,7 @@ class Timeline:
         keys: dict[str, Any] = {}
         for mark in self._marks:
             at = mark.time_ps * factor
-            drawn: Any
+            drawn: Artist
             if mark.kind == "failed":
                 (drawn,) = axes.plot([at], [self._row[mark.rank]], "kX", markeredgecolor="white", markersize=9 * size)
             elif mark.kind in ACROSS:

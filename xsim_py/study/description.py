@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from xsim_py.config import value_kinds as kinds
 from xsim_py.config.described import Described
@@ -40,6 +40,10 @@ from xsim_py.study.value_kinds import (
     Values,
     look,
 )
+
+if TYPE_CHECKING:
+    from xsim_py.config.entries import Entry
+    from xsim_py.config.value_kinds import Reading
 
 _LONGEST_PATTERN: Final = 10_000
 _SCALES: Final = choice("linear", "log", "log2")
@@ -94,7 +98,7 @@ class _Capture:
 
     words: str = "a regular expression with one group, or a section {pattern: ..., unit: s}"
 
-    def read(self, entry: Any, path: str, reading: Any) -> Any:
+    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
         """Return the section; a pattern without a section gets the defaults."""
         if isinstance(entry.value, dict):
             return Section(CaptureSpec).read(entry, path, reading)

@@ -11,12 +11,16 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from xsim_py.study.columns import key_columns, ruler_of
 from xsim_py.study.description import StudySpec
 from xsim_py.study.plan import PlannedRun
 from xsim_py.study.template import text_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _MOST_TERMS: Final = 32
 """A column with more names than this is ignored."""
@@ -108,7 +112,7 @@ class RunQueue(Iterator[PlannedRun]):
         self._ahead_s = math.fsum(self._costs_s[number] for number in (*self._waiting, *queued))
 
 
-def _terms(spec: StudySpec, runs: Sequence[PlannedRun]) -> object:
+def _terms(spec: StudySpec, runs: Sequence[PlannedRun]) -> NDArray[np.float64]:
     """Return one row per run: the logarithm of its initial cost, 1, and its columns' terms."""
     import numpy as np
 
@@ -135,7 +139,7 @@ def _terms(spec: StudySpec, runs: Sequence[PlannedRun]) -> object:
     return np.array([prior, *columns]).T
 
 
-def _fitted(terms: Any, measured_s: Mapping[int, float]) -> list[float]:
+def _fitted(terms: NDArray[np.float64], measured_s: Mapping[int, float]) -> list[float]:
     """Return the estimated cost of each run in seconds; before any is measured, a relative cost."""
     import numpy as np
 

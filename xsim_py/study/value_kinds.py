@@ -92,7 +92,7 @@ class Given:
                 where = "" if inside is None else f"[{index}]"
                 yield from ((where, name) for name in sorted(Template(item.value).names))
 
-    def read(self, value_of: Callable[[str], Value | None], path: str, reading: Reading) -> Any:
+    def read(self, value_of: Callable[[str], Value | None], path: str, reading: Reading) -> object:
         """Return the validated value of one run; None if not given, REFUSED after a problem."""
         try:
             value = self.fill(value_of)
@@ -133,7 +133,7 @@ class Templated:
     def words(self) -> str:
         return self.kind.words
 
-    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
+    def read(self, entry: Entry, path: str, reading: Reading) -> object:
         if isinstance(entry.value, list) and path.isidentifier():  # an option of the run
             said = f"expected {self.words}, got a list; to vary it, put it under sweep"
             checked = reading.refuse(entry, path, said)
@@ -169,7 +169,7 @@ class TemplatedList:
     items: Scalar
     words: str
 
-    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
+    def read(self, entry: Entry, path: str, reading: Reading) -> object:
         if is_template(entry.value):
             return self._given(entry) if _well_formed(entry, path, reading) is not REFUSED else REFUSED
         if not isinstance(entry.value, list):
@@ -416,7 +416,7 @@ class TextOrList:
     items: Kind
     words: str
 
-    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
+    def read(self, entry: Entry, path: str, reading: Reading) -> object:
         items = entry.value if isinstance(entry.value, list) else [entry]
         read = [self.items.read(item, path, reading) for item in items]
         return REFUSED if REFUSED in read else tuple(read)

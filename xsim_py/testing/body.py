@@ -53,7 +53,7 @@ class Body(FoundInRanks):
     ended after a hundred seconds of virtual time.
     """
 
-    def __init__(self, item: Any, inside: Sequence[str], snapshot: Snapshot, seed: int) -> None:
+    def __init__(self, item: pytest.Function, inside: Sequence[str], snapshot: Snapshot, seed: int) -> None:
         self.home = Path(item.config.rootpath)
         self.raised: list[Raised] = []
         self.passed = 0

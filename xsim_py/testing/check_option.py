@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import shlex
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
 
 _OPTION = "--xsim-check"
 
 
-def add_check_options(add: Any, config: Any) -> None:
+def add_check_options(add: Callable[..., object], config: pytest.Config) -> None:
     """Add the option and its given values, each as one word: the next one may be a test."""
     add(_OPTION, action="store_true", help="a finding of the checks is a failure of the test")
     add(

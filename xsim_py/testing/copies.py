@@ -49,7 +49,7 @@ def _identity(obj: object) -> object:
     return obj
 
 
-def _new(kind: Any, *arguments: Any) -> Any:
+def _new(kind: type, *arguments: object) -> object:
     return kind.__new__(kind, *arguments)
 
 
@@ -172,7 +172,9 @@ class Copies:
             while (failed := self._pickle(values, is_private, set(map(id, shared)), deepcopied)) is not None:
                 deepcopied.add(failed)
 
-    def _pickle(self, values: Mapping[Any, Any], is_private: Any, shared: set[int], deepcopied: set[Any]) -> object:
+    def _pickle(
+        self, values: Mapping[Any, Any], is_private: Callable[[str], bool], shared: set[int], deepcopied: set[Any]
+    ) -> object:
         """Take the values apart; return the name of one that cannot be taken apart or reconstructed."""
         file = io.BytesIO()
         pickler = _RankPickler(file, is_private, shared)
@@ -208,7 +210,7 @@ class Copies:
 class _ByDeepcopy:
     """A value that `pickle` could not take apart completely."""
 
-    def __init__(self, pickler: _RankPickler, value: Any) -> None:
+    def __init__(self, pickler: _RankPickler, value: object) -> None:
         self._how = pickler, value
 
     def __reduce__(self) -> Any:

@@ -16,7 +16,7 @@ class RankDebugger:
         self._debugger = debugger  # pytest's debugger, which still handles exceptions outside ranks
         self._seen: list[BaseException] = []
 
-    def pytest_exception_interact(self, node: Any, call: Any, report: Any) -> None:
+    def pytest_exception_interact(self, node: object, call: Any, report: object) -> None:
         """Start the debugger, unless a rank already has."""
         if not any(call.excinfo.value is error for error in self._seen):
             self._debugger.pytest_exception_interact(node=node, call=call, report=report)

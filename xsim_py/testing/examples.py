@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import partial, wraps
 from itertools import count
 from typing import Any
@@ -47,7 +47,7 @@ class Examples:
         self._failed: defaultdict[int, set[int]] = defaultdict(set)
         self._passed: set[int] = set()
 
-    def compared(self, test: Any, drawn: Collection[str]) -> object:
+    def compared(self, test: Callable[..., object], drawn: Collection[str]) -> object:
         """Return the body of a test, with failures compared between ranks."""
         from hypothesis.core import failure_exceptions_to_catch
         from hypothesis.errors import UnsatisfiedAssumption
@@ -55,7 +55,7 @@ class Examples:
         numbers, rank = count(), current.rank()
 
         @wraps(test)
-        def example(*args: Any, **named: Any) -> object:
+        def example(*args: object, **named: object) -> object:
             number = next(numbers)
             try:
                 result = test(*args, **named)

@@ -41,7 +41,7 @@ def mpi_tmp_path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def mpi_tmpdir(tmpdir: Any) -> Any:
+def mpi_tmpdir(tmpdir: Any) -> object:
     """Return the shared temporary directory as a ``py.path.local``."""
     return type(tmpdir)(_mpi("mpi4py.MPI").COMM_WORLD.bcast(str(tmpdir)))
 

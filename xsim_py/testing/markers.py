@@ -52,7 +52,9 @@ class RankRequest(NamedTuple):
         return (params[self.parameter],) if self.parameter in params else self.ranks
 
 
-def request_of(node: Any, *, default: tuple[int, ...], foreign: frozenset[str], with_mpi: bool) -> RankRequest | None:
+def request_of(
+    node: pytest.Item, *, default: tuple[int, ...], foreign: frozenset[str], with_mpi: bool
+) -> RankRequest | None:
     """Return the ranks requested by the marks of a test; None if it has no such mark.
 
     The `node` is a `pytest.Item` or the definition of a test function; its nearest mark counts, so that one of a class

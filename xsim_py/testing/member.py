@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from _pytest import unraisableexception
@@ -15,6 +15,9 @@ from xsim_py.process.ranks.fiber import Parked
 from .examples import isolate_example
 from .rank_waits import MAX_WAIT_PS
 from .session import SessionJob
+
+if TYPE_CHECKING:
+    import warnings
 
 _STALLED = 3
 _SHARED_SEEDS = ("randomly_seed", "random_order_seed")
@@ -102,7 +105,9 @@ class Member:
         if isinstance(excinfo.value, pytest.exit.Exception):
             self._job.controller.exit = excinfo.value
 
-    def pytest_warning_recorded(self, warning_message: Any, when: str, nodeid: str, location: object) -> None:
+    def pytest_warning_recorded(
+        self, warning_message: warnings.WarningMessage, when: str, nodeid: str, location: object
+    ) -> None:
         """Report a warning."""
         if warning_message.category.__name__ != "CovDisabledWarning":
             self._job.controller.warn(warning_message, when, nodeid, location)

@@ -37,7 +37,7 @@ UNTIL = pytest.StashKey[float]()
 _SHARED = pytest.StashKey[set[str]]()
 """Shared objects of ranks that a warning has named."""
 
-_IN_RANKS: Any = "set up in each rank"
+_IN_RANKS: str = "set up in each rank"
 _LEAST_S = 0.01
 
 
@@ -69,12 +69,12 @@ def _inside(item: Any) -> list[str]:
     return [name for name in item.fixturenames if name in found]
 
 
-def _run_all(item: object, numbers: Sequence[int], options: dict[str, Any], snapshot: Snapshot) -> None:
+def _run_all(item: pytest.Function, numbers: Sequence[int], options: dict[str, Any], snapshot: Snapshot) -> None:
     for ranks in numbers:
         _run(item, ranks, options, snapshot)
 
 
-def _run(item: Any, ranks: int, options: dict[str, Any], snapshot: Snapshot) -> None:
+def _run(item: pytest.Function, ranks: int, options: dict[str, Any], snapshot: Snapshot) -> None:
     """Run the body of a test, and raise the first exception of a rank unchanged."""
     body = Body(item, _inside(item), snapshot, int(options.get("seed", 0)))
     if UNTIL in item.stash:
@@ -112,7 +112,7 @@ def _run(item: Any, ranks: int, options: dict[str, Any], snapshot: Snapshot) -> 
         failure = None
 
 
-def _shared_warnings(item: Any, shared: Sequence[str]) -> list[str]:
+def _shared_warnings(item: pytest.Item, shared: Sequence[str]) -> list[str]:
     """Return a warning about objects shared by ranks, unless the session has already issued it."""
     known = item.session.stash.setdefault(_SHARED, set())
     new = [each for each in shared if each not in known]
@@ -121,7 +121,7 @@ def _shared_warnings(item: Any, shared: Sequence[str]) -> list[str]:
     return [text.format(", ".join(new))] if new else []
 
 
-def raise_late(item: Any) -> None:
+def raise_late(item: pytest.Item) -> None:
     """Raise exceptions from the teardown of a test's fixtures in its ranks."""
     if _LATE in item.stash:
         error = item.stash[_LATE]
@@ -129,7 +129,7 @@ def raise_late(item: Any) -> None:
         raise error
 
 
-def _failure(item: Any, raised: list[Raised], passed: int, ranks: int, report: str) -> BaseException | None:
+def _failure(item: pytest.Item, raised: list[Raised], passed: int, ranks: int, report: str) -> BaseException | None:
     """Return the exception of a test, with a note on its ranks and with the deadlock report."""
     raised.sort(key=lambda each: each[:2])
     ends = next((each.error for each in raised if isinstance(each.error, ENDS)), None)

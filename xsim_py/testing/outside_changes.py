@@ -25,7 +25,7 @@ _CONTAINERS = (list, dict, set)
 class LocatedFunction:
     """A function by its location, so that each rank finds its own; or the function itself."""
 
-    def __init__(self, function: Any) -> None:
+    def __init__(self, function: Callable[..., object]) -> None:
         self._function = function
         self.code: CodeType | None = getattr(function, "__code__", None)
 

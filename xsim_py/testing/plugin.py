@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -64,7 +64,7 @@ def _is_requested(options: object) -> bool:
     return any(value for name, value in vars(options).items() if name.startswith("xsim"))
 
 
-def _marks_of_others(manager: Any) -> frozenset[str]:
+def _marks_of_others(manager: pytest.PytestPluginManager) -> frozenset[str]:
     """Return the marks of the other loaded MPI plugins."""
     marks = set()
     for plugin in manager.get_plugins():
@@ -102,7 +102,9 @@ class _State:
             refuse_bad(self.options)
         self.on_ranks: list[tuple[pytest.Item, RankRequest]] = []
 
-    def requested(self, node: Any, fixturedefs: Any) -> RankRequest | None:
+    def requested(
+        self, node: pytest.Item, fixturedefs: Mapping[str, Sequence[pytest.FixtureDef[Any]]]
+    ) -> RankRequest | None:
         """Return the ranks requested by a test, by a mark or by the fixture `comm`."""
         try:
             requested = request_of(

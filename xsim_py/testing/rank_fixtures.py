@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from operator import attrgetter
@@ -42,7 +42,7 @@ class _MonkeyPatch(_Base):  # type: ignore[misc]
         _make_private(target, name)
         super().setattr(target, name, value, raising)
 
-    def delattr(self, target: Any, name: Any = _NOTHING, raising: bool = True) -> None:
+    def delattr(self, target: object, name: Any = _NOTHING, raising: bool = True) -> None:
         if name is _NOTHING:
             super().delattr(target, raising=raising)
             return
@@ -61,7 +61,7 @@ def _make_private(owner: object, name: str) -> None:
         private_state.touch(rank, f"{owner.__module__}.{owner.__qualname__}.{name}", setting)
 
 
-def _own(owner: type, name: str) -> Any:
+def _own(owner: type, name: str) -> object:
     return vars(owner).get(name, _NOTHING)
 
 
@@ -151,12 +151,12 @@ class _Request:
         """Call a function after the body."""
         self._fixtures.stack.callback(finalizer)
 
-    def getfixturevalue(self, name: str) -> Any:
+    def getfixturevalue(self, name: str) -> object:
         """Return the value of a fixture of this rank."""
         return self._fixtures.value(name, self._index - 1 if name == self.fixturename else -1)
 
 
-def uses_mpi_directly(fixturedef: Any) -> bool:
+def uses_mpi_directly(fixturedef: pytest.FixtureDef[Any]) -> bool:
     """Return True if a fixture uses MPI directly, rather than only through its arguments."""
     function = fixturedef.func
     # Pytest's fixtures that call ``setup_class`` and related functions have these in their closures.
@@ -166,7 +166,7 @@ def uses_mpi_directly(fixturedef: Any) -> bool:
     return code is not None and "getfixturevalue" in code.co_names and not set(NAMES).isdisjoint(code.co_consts)
 
 
-def is_of_plugin(fixturedefs: Any, value: object) -> bool:
+def is_of_plugin(fixturedefs: Sequence[pytest.FixtureDef[Any]], value: object) -> bool:
     """Return True if a value is of a class of its fixture's plugin, like pytest-mock's `mocker`.
 
     The plugin uses that very object after the test.
@@ -197,10 +197,10 @@ class OutsideSetup(NamedTuple):
 class Owner(SimpleNamespace):
     """The rank's own module, class, instance and function of the test."""
 
-    module: Any
-    cls: Any
-    instance: Any
-    function: Any
+    module: ModuleType | None
+    cls: type | None
+    instance: object
+    function: Callable[..., object]
 
 
 class Fixtures:
@@ -216,11 +216,11 @@ class Fixtures:
             make = next((make for kind, make in _OWN.items() if isinstance(value, kind)), None)
             self._values[name, -1] = value if make is None else stack.enter_context(make(value))
 
-    def param(self, name: str) -> Any:
+    def param(self, name: str) -> object:
         """Return the parameter of a fixture, if it has one."""
         return self._outside.param.get(name, _NOTHING)
 
-    def value(self, name: str, index: int = -1) -> Any:
+    def value(self, name: str, index: int = -1) -> object:
         """Return the value of a fixture, set up on first use; `index` counts those of one name."""
         key = name, index
         if name == "request":
@@ -235,7 +235,7 @@ class Fixtures:
                 self._values[key] = value if is_of_plugin(defs, value) else self._outside.copied(name, value)
         return self._values[key]
 
-    def _defs(self, name: str) -> Any:
+    def _defs(self, name: str) -> Sequence[pytest.FixtureDef[Any]]:
         known = fixture_info(self.item).name2fixturedefs.get(name)
         return known or self.item.session._fixturemanager.getfixturedefs(name, self.item) or ()
 
@@ -247,7 +247,7 @@ class Fixtures:
             for each in self._defs(name)
         )
 
-    def _set_up(self, fixturedef: Any, index: int) -> Any:
+    def _set_up(self, fixturedef: pytest.FixtureDef[Any], index: int) -> object:
         request = _Request(self, fixturedef.argname, fixturedef.scope, index)
         arguments = {
             name: request if name == "request" else request.getfixturevalue(name) for name in fixturedef.argnames

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.ranks import current
 from xsim_py.units import PS_PER_S
+
+if TYPE_CHECKING:
+    from xsim_py.process.ranks.fiber import Fiber
 
 MAX_WAIT_PS = 100 * PS_PER_S
 _FIRST_INTERVAL_PS = PS_PER_S // 1_000_000
@@ -18,7 +21,7 @@ class RankWaits:
     Events with `own_argument` as their argument do not belong to the program.
     """
 
-    def __init__(self, own_argument: Any) -> None:
+    def __init__(self, own_argument: object) -> None:
         self._ignored: set[Any] = {own_argument}
 
     def until(self, condition: Callable[[], bool]) -> bool:
@@ -36,7 +39,7 @@ class RankWaits:
             self._ignored.discard(fiber)
         return True
 
-    def _is_idle(self, fiber: Any) -> bool:
+    def _is_idle(self, fiber: Fiber) -> bool:
         """Return True if no shard has pending events, except for the polls of waiting ranks."""
         return not any(
             entry[2] not in self._ignored for kernel in fiber.rank.shard.control.kernels for entry in kernel.pending()

@@ -36,6 +36,8 @@ from xsim_py.units import spans
 from .rank_waits import RankWaits
 
 if TYPE_CHECKING:
+    import warnings
+
     from xsim_py.findings import Finding
     from xsim_py.process.ranks.shard import Control
 
@@ -118,7 +120,7 @@ class SessionJob:
             self._report_collection()
             self._report_all()
 
-    def collect_report(self, rank: int, report: Any) -> None:
+    def collect_report(self, rank: int, report: pytest.CollectReport) -> None:
         """Record a report of a collection error."""
         self._collect_reports.setdefault(report.nodeid, {})[rank] = report
 
@@ -134,7 +136,7 @@ class SessionJob:
         """Return the location of a test, as in pytest."""
         return self._tests[test].location
 
-    def record_phase(self, rank: int, report: Any) -> None:
+    def record_phase(self, rank: int, report: pytest.TestReport) -> None:
         """Record the report of one phase of a test on one rank."""
         self._tests[report.nodeid].reports.setdefault(rank, []).append(report)
         if not report.passed:
@@ -378,7 +380,7 @@ class Controller:
         return True
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_runtestloop(self, session: Any) -> bool:
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Run the ranks' sessions, and restart them while tests remain."""
         self._session = session
         done: set[str] = set()
@@ -473,7 +475,7 @@ class Controller:
                 self._session.testsfailed += 1
                 self._found_outside += texts
 
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Show findings outside tests."""
         if self._found_outside:
             terminalreporter.write_sep("=", "xsim check findings")
@@ -502,7 +504,7 @@ class Controller:
         with current.outside():
             self._config.hook.pytest_deselected(items=items)
 
-    def warn(self, message: Any, when: str, nodeid: str, location: object) -> None:
+    def warn(self, message: warnings.WarningMessage, when: str, nodeid: str, location: object) -> None:
         """Report a warning to this session, once."""
         key = str(message.message), message.category, nodeid
         if key not in self.warned:

@@ -18,14 +18,14 @@ class ReceivedMessage(NamedTuple):
     """A message as it is taken."""
 
     source: int
-    payload: Any
+    payload: object
 
 
 class SendCommand(NamedTuple):
     """A request to send a message, in one step."""
 
     dest: int
-    payload: Any
+    payload: object
 
 
 class ReceiveCommand(NamedTuple):
@@ -113,7 +113,7 @@ class StepEngine:
         heapq.heappush(self._events, (step, 2 * self._count + (message is None) * 2**60, node, message))
 
     def _act(self, node: int) -> None:
-        result: Any = None
+        result: object = None
         while True:
             if self._commands[node] is None:
                 try:

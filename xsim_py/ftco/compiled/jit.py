@@ -64,7 +64,7 @@ def jit_cached(function: _Function) -> _Function:
     return compiled
 
 
-def _number(value: Any) -> Any:
+def _number(value: int) -> np.uint64:
     return np.uint64(value)
 
 
