@@ -127,7 +127,7 @@ def _tables(attempts: Sequence[Attempt]) -> list[Table]:
     every = [part for attempt in attempts for part in attempt.parts]
     return [
         _ranks_table(parts),
-        _pairs_table(every),
+        run_table("pairs", partial(_pairs, [part.pairs for part in every])),
         _collectives_table(every),
         _failures_table(attempts),
         _learned_table(attempts),
@@ -283,11 +283,6 @@ def _ranks_table(parts: Sequence[ShardResult]) -> Table:
     cells = {column: _flat(getattr(part, name) for part in parts) for name, column in OF_RANKS.items()}
     ranks = list(range(len(cells["end_s"])))
     return run_table("ranks", {"rank": ranks, **{name: each for name, each in cells.items() if each}})
-
-
-def _pairs_table(parts: Sequence[ShardResult]) -> Table:
-    """Return the table of messages: each pair of ranks and size class once, in order."""
-    return run_table("pairs", partial(_pairs, [part.pairs for part in parts]))
 
 
 def _pairs(pieces: Sequence[Any]) -> dict[str, Any]:

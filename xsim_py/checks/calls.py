@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache, partial
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
@@ -46,7 +46,6 @@ from .monitor import Monitor, MpiCall, RankState, call_of
 from .steps import replay_all
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
     from types import TracebackType
 
     from xsim_py.process.ranks.fiber import Fiber

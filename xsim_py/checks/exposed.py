@@ -11,7 +11,7 @@ from xsim_py.process.ranks import current
 
 from .elements import joined
 from .loops import is_polling, is_repeated
-from .records import ACCUMULATE, READ, WRITE, Access
+from .records import ACCUMULATE, READ, WRITE, Access, Place
 from .sources import LOAD, MAYBE
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from .monitor import Monitor, RankState
-    from .records import Place
     from .windows import OpenWindow
 
 

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 from xsim_py.mpi.constants import MODE_RDONLY
 
 from .elements import MOST_PIECES
-from .records import READ, WRITE, Access
+from .records import READ, WRITE, Access, Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .monitor import Monitor, MpiCall, RankState
-    from .records import Place
 
 
 def accessing(monitor: Monitor, call: MpiCall | None, file: Any) -> Callable[[Any, bool], None] | None:

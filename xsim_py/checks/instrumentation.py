@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from xsim_py.code_origin import of_program
 from xsim_py.process.python.threads import at_thread_start
 from xsim_py.process.ranks import current
-from xsim_py.process.ranks.fiber import wrap_control_switch
+from xsim_py.process.ranks.fiber import Fiber, wrap_control_switch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType, FrameType
-
-    from xsim_py.process.ranks.fiber import Fiber
 
 # During a run each rank has its own versions of these.
 _settrace, _gettrace, _frame = sys.settrace, sys.gettrace, sys._getframe

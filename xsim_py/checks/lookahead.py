@@ -6,8 +6,8 @@ import dis
 from bisect import bisect_right
 from collections.abc import Iterable
 from functools import cache
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import CodeType, ModuleType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,9 +17,6 @@ from .elements import bounds
 from .resolve import HEAP_TYPE, Scope, access_by_callee, is_defined, runs_code, value_of
 from .sources import Index, Touch, callees_of, instructions_of, iterated_of, key_of, names_in
 from .stack import CONTAINER, MADE, PART, UNKNOWN, Entry, Stack, after, entry, stored
-
-if TYPE_CHECKING:
-    from types import CodeType
 
 Names = tuple[str, ...]
 """A variable, and attributes from there."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sized
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.code_origin import is_installed, shown
@@ -19,7 +19,6 @@ from .steps import Steps
 from .touches import LineWatch
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sized
     from types import CodeType
 
     from xsim_py.mpi.transport.message import Message

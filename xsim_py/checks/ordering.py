@@ -18,7 +18,7 @@ from .records import CollectiveCall, MessageSide, RequestWait
 from .steps import replay_all
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection
 
     from .monitor import Monitor, MpiCall
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def stalled(monitor: Monitor, waiting: Collection[int]) -> None:
     """Find the calls that wait forever, and mismatched arguments that explain it."""
     calls = [call for call in monitor.open_calls() if call.rank.number in waiting]
-    sends = (*monitor.in_flight.values(), *_pending(calls))
+    sends = (*monitor.in_flight.values(), *(transfer for call in calls for transfer in _sides(call) if transfer.sends))
     unmatched = [send for send in sends if send.partner is None and not monitor.is_over(send.place)]
     explained = False
     for call in calls:
@@ -69,10 +69,6 @@ def _note_requests(monitor: Monitor, call: MpiCall) -> None:
             if monitor.where(record.place) != here:
                 text = f"the request of {record.title} never completes"
                 monitor.note(CALL_ORDERING, record.place, text, call.rank.number, f"{here}: {call.title} waits for it")
-
-
-def _pending(calls: Iterable[MpiCall]) -> Iterable[MessageSide]:
-    return (transfer for call in calls for transfer in _sides(call) if transfer.sends)
 
 
 def _sides(call: MpiCall) -> list[MessageSide]:

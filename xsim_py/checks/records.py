@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from itertools import product
 from math import inf
-from types import MappingProxyType
+from types import CodeType, MappingProxyType
 from typing import TYPE_CHECKING, Any, final
 
 from .signatures import Signature, of_elements
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from types import CodeType
 
 Place = tuple["CodeType", int, str] | tuple[str, int, str]
 """A location in the program (see `transport.call_sites`), and the rank's activity there (`Control.doing`)."""

@@ -15,7 +15,7 @@ from xsim_py.mpi4py.request import Prequest, Request
 from xsim_py.mpi4py.request_tasks import GeneralizedOperation
 
 from .awaiting import TESTS, is_awaiting
-from .records import RequestWait
+from .records import CollectiveCall, MessageSide, Place, RequestWait
 from .signatures import PICKLE
 from .steps import PERHAPS
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from .buffers import Used
     from .monitor import Monitor, MpiCall, RankState
-    from .records import CollectiveCall, MessageSide, Place
 
 _WAITS = frozenset(("Wait", "wait", "Waitall", "waitall"))
 _WAITS_FOR_ONE = frozenset(("Waitany", "waitany", "Waitsome", "waitsome"))

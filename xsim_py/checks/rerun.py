@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from xsim_py.code_origin import shown
 from xsim_py.findings import BUFFERING_HAZARD, MESSAGE_RACE, Checks, Finding, by_place
-from xsim_py.schedules import MatchSchedule, Shake, otherwise, pairs_of
+from xsim_py.schedules import MadeChoice, MatchSchedule, Shake, otherwise, pairs_of
 
 from .ignored import is_ignored
 from .monitor import Monitor
@@ -26,7 +26,6 @@ from .ordering import would_wait
 if TYPE_CHECKING:
     from xsim_py.parameters import RunParameters
     from xsim_py.report import Result
-    from xsim_py.schedules import MadeChoice
 
 _MOST_SHOWN = 80
 _OUT_OF_TIME = "wall limit"  # the ending of a run that has taken too long

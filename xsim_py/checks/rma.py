@@ -23,7 +23,7 @@ from xsim_py.mpi4py.win import place_in_target
 from . import arguments, buffers, collectives, conflicts, epochs
 from .exposed import Exposed, latest_of, note_read, note_seen, seen_record
 from .loops import is_repeated
-from .monitor import is_of_mpi4py
+from .monitor import After, Monitor, MpiCall, RankState, is_of_mpi4py
 from .records import ACCUMULATE, READ, WRITE, Access, CollectiveCall, Signal
 from .requests import end_uses, of_request
 from .signatures import kind_of_elements
@@ -31,8 +31,6 @@ from .windows import OpenWindow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-
-    from .monitor import After, Monitor, MpiCall, RankState
 
 SUM = INSTANCES["SUM"]
 _ndarray = np.ndarray

@@ -178,7 +178,7 @@ class LineWatch:
             _inspect_access(touch, scope, place, guards, frame)
 
 
-def _inspect_access(touch: Touch, scope: Scope, place: Place, guards: list[Any], frame: FrameType) -> None:
+def _inspect_access(touch: Touch, scope: Scope, place: Place, guards: list[GuardedMemory], frame: FrameType) -> None:
     """Notify the guards if an array of an instruction is guarded memory."""
     try:
         found = part_of(touch.array, scope)
@@ -204,7 +204,7 @@ def _inspect_access(touch: Touch, scope: Scope, place: Place, guards: list[Any],
         _notify_guards(how, found, place, guards, frame)
 
 
-def _notify_guards(how: str, found: Part, place: Place, guards: list[Any], frame: FrameType) -> None:
+def _notify_guards(how: str, found: Part, place: Place, guards: list[GuardedMemory], frame: FrameType) -> None:
     """Notify the guards whose memory an array overlaps."""
     part = found.array
     low, high = bounds(part)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentTypeError
+from argparse import Action, ArgumentParser, ArgumentTypeError, Namespace
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,8 +32,6 @@ from xsim_py.errors import ConfigError
 from xsim_py.units import PS_PER_S
 
 if TYPE_CHECKING:
-    from argparse import Action, ArgumentParser, Namespace
-
     from xsim_py.report.style import Look
     from xsim_py.study.recovery.comparison import RecoveryComparison
     from xsim_py.study.recovery.experiment import Experiment

@@ -9,15 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from xsim_py import __version__
-from xsim_py.cli.options import (
-    PROGRAM_USAGE,
-    Commands,
-    add_parameter,
-    add_parameters,
-    positive,
-    reader,
-    simulation_arguments,
-)
+from xsim_py.cli.options import PROGRAM_USAGE, add_parameter, add_parameters, positive, reader, simulation_arguments
 from xsim_py.cli.output_files import check_outputs, not_dash, simulation_inputs, write_text
 from xsim_py.cli.progress import ProgressLine
 from xsim_py.cli.views import add_view_option, picture_look
@@ -27,6 +19,7 @@ if TYPE_CHECKING:
     from argparse import Action, ArgumentParser, Namespace
     from collections.abc import Sequence
 
+    from xsim_py.cli.options import Commands
     from xsim_py.explore.input_space import Inputs
     from xsim_py.explore.matchings import Matchings, OutcomeClass
     from xsim_py.explore.repetitions import NoisyRuns

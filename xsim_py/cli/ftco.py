@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from argparse import ArgumentTypeError, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,6 @@ from xsim_py.errors import ConfigError
 from xsim_py.units import PS_PER_S
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
     from collections.abc import Mapping, Sequence
 
     from xsim_py.ftco.model import Configuration

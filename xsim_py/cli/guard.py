@@ -18,16 +18,13 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 from xsim_py import vitals
 from xsim_py.crashes import CRASHES
 from xsim_py.process.descriptors.child_processes import descendants
 from xsim_py.process.output.simulator_descriptors import high_number
-from xsim_py.vitals import TICK_S, Watch
-
-if TYPE_CHECKING:
-    from xsim_py.vitals import Frame, Vitals
+from xsim_py.vitals import TICK_S, Frame, Vitals, Watch
 
 _PASSED_ON: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 _ASKED_S: Final = 1.0

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from xsim_py import __version__
-from xsim_py.cli.options import ProgramSpec
+from xsim_py.cli.options import Commands, Parser, ProgramSpec
 from xsim_py.cli.run import run
 from xsim_py.errors import ConfigError
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from xsim_py.cli.mpiexec_line import AppLine, Line
-    from xsim_py.cli.options import Commands, Parser
     from xsim_py.process.programs.program import Program
 
 _LINKS: Final = ("mpiexec", "mpirun")

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import os
 import stat
-from argparse import ArgumentTypeError
+from argparse import Action, ArgumentTypeError
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from argparse import Action
     from collections.abc import Mapping
 
     from xsim_py.config.entries import Entry, Problem

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xsim_py import __version__
-from xsim_py.cli.options import add_parameter, add_report_option, check_report, positive, repeated_by
+from xsim_py.cli.options import Commands, add_parameter, add_report_option, check_report, positive, repeated_by
 from xsim_py.cli.output_errors import writing
 from xsim_py.cli.output_files import check_outputs, listed
 from xsim_py.cli.progress import ProgressLine
@@ -17,7 +17,6 @@ from xsim_py.cli.views import add_view_option, picture_look
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from xsim_py.cli.options import Commands
     from xsim_py.report.style import Look
     from xsim_py.study import StudyResults, StudySpec
 

@@ -24,8 +24,8 @@ from xsim_py.mpi4py.phase import of_process_now
 from xsim_py.process.ranks.meter import metered
 
 from .build import SOURCES
-from .by_hand import AHEAD, FIRST_SERVICE, HOT, MAKERS, MPI, SERVICES, Function, body_of
-from .child import BadAddress
+from .by_hand import AHEAD, FIRST_SERVICE, HOT, MAKERS, MPI, SERVICES, Body, Function, body_of
+from .child import BadAddress, Child
 from .convert import (
     CParameter,
     blocks_at,
@@ -40,9 +40,6 @@ from .page import QUEUED_CALL
 
 if TYPE_CHECKING:
     from types import CodeType
-
-    from .by_hand import Body
-    from .child import Child
 
 Route: TypeAlias = "tuple[Callable[..., Any], tuple[CodeType, int], Function]"
 Convert: TypeAlias = "Callable[[Child, tuple[int, ...]], Any]"

@@ -7,7 +7,7 @@ import os
 import re
 import tempfile
 from collections import deque
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import chdir, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
@@ -19,8 +19,6 @@ from xsim_py.parameters import assignment
 from xsim_py.workers import Crash, Pool, cores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from xsim_py.report import Result
     from xsim_py.schedules import MadeChoice
 

@@ -21,7 +21,7 @@ from xsim_py.process.ranks import current
 
 from . import errors
 from .collectives.choose import REGISTRY, TUNED, choose, reduce_then_bcast
-from .comm import WORLD_CID
+from .comm import WORLD_CID, Communicator
 from .transport import message as envelopes
 from .transport.message import Operation, Receive
 from .transport.p2p import SendCall, complete, raise_error, receive, start_receive, start_send, wait
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
 
     from .batched.forms import Form
-    from .comm import Communicator
 
 _WORLD = "MPI_COMM_WORLD"
 _blank = object.__new__

@@ -8,19 +8,16 @@ ready is one message, prefixed by its number; the receiver may divide the data i
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from xsim_py.process.ranks import current
 
 from . import constants as c
 from . import errors
-from .comm import derive_cid
+from .comm import Communicator, derive_cid
 from .transport.call_sites import ORDINAL, blame_sender, frame_here
 from .transport.message import Operation
 from .transport.p2p import SendCall, receive, start_send
-
-if TYPE_CHECKING:
-    from .comm import Communicator
 
 _PREADY = SendCall("Prequest.Pready")
 _HEADER = struct.Struct("<qq")

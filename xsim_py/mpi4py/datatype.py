@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from xsim_py.mpi import attributes, construct, external32
 from xsim_py.mpi import constants as c
@@ -17,12 +17,7 @@ from xsim_py.mpi4py.code_tables import CodeTable
 from xsim_py.mpi4py.handle import CONSTANTS, handle_of, int_list
 from xsim_py.mpi4py.inside import impl_of
 from xsim_py.mpi4py.memory import flat_view
-from xsim_py.mpi4py.plain_arguments import plain_text
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    from xsim_py.mpi4py.plain_arguments import Comm
+from xsim_py.mpi4py.plain_arguments import Comm, plain_text
 
 __all__ = [
     "INSTANCES",

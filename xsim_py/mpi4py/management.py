@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 from xsim_py.mpi import attributes as attrs
 from xsim_py.mpi import constants as c
@@ -27,11 +27,8 @@ from .info import INFO_NULL, Info, items_of
 from .inside import comm_of, members_of
 from .methods import attribute
 from .options import Options, current_options, on_unusual_options
-from .plain_arguments import plain_text
+from .plain_arguments import Comm, plain_text
 from .request import Request, Task
-
-if TYPE_CHECKING:
-    from .plain_arguments import Comm
 
 __all__ = ["Management"]
 

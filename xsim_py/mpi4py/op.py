@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.datatype import Type
@@ -13,9 +13,6 @@ from xsim_py.mpi4py.bufspec import check_same, message
 from xsim_py.mpi4py.datatype import Datatype
 from xsim_py.mpi4py.handle import CONSTANTS, Handle, UserFunctions, handle_of
 from xsim_py.mpi4py.memory import buffer
-
-if TYPE_CHECKING:
-    from typing import Self
 
 __all__ = ["INSTANCES", "Op"]
 

@@ -20,15 +20,13 @@ from .bufspec import receiver
 from .handle import Handle, Null, handle_of, predefine, predefine_null
 from .inside import comm_of, impl_of
 from .pickling import load
-from .plain_arguments import integer
+from .plain_arguments import Comm, integer
 from .request import Request
 from .request_tasks import MessageTask
 from .status import Status, set_message
 
 if TYPE_CHECKING:
     from xsim_py.mpi.transport.choices import OpenChoice
-
-    from .plain_arguments import Comm
 
 __all__ = ["MESSAGE_NO_PROC", "MESSAGE_NULL", "NULL_TARGET", "TAG_LIMIT", "Message", "iprobe", "probe", "valid_source"]
 

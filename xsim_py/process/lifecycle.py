@@ -29,7 +29,7 @@ import traceback
 from collections.abc import Callable
 from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from greenlet import getcurrent
 
@@ -46,10 +46,7 @@ from xsim_py.process.ranks.dead_objects import DEAD_GREENLET
 from xsim_py.process.ranks.fiber import Fiber
 from xsim_py.process.ranks.meter import begin_thread, end_thread
 from xsim_py.process.ranks.patches import Table, in_ranks
-from xsim_py.process.ranks.rank import FIRST_PID, Abort
-
-if TYPE_CHECKING:
-    from xsim_py.process.ranks.rank import Rank
+from xsim_py.process.ranks.rank import FIRST_PID, Abort, Rank
 
 UNFINALIZED = "ended without MPI_Finalize"
 _KILLED = 128 + signal.SIGKILL

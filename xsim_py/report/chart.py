@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from xsim_py.report.ruler import PLAIN
+from xsim_py.report.ruler import PLAIN, Ruler
 from xsim_py.report.style import DASHES, INK, LINE_COLOURS, MARKERS, Look, add_legend, drawn, log_steps, spaced, tidy
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from xsim_py.report.figure import Picture
-    from xsim_py.report.ruler import Ruler
 
 _MOST_MARKED = 18  # values of an axis that each have a tick
 _PANEL = 15  # minimum width of a panel, in font sizes

@@ -206,7 +206,7 @@ def _give_room(axis: Axis) -> bool:
     ticks = visible_ticks(axis)
     if isinstance(axis.get_major_formatter(), Names):
         return _is_x(axis) and _turn(axis)
-    powers = [tick for tick in ticks if _is_power(tick[0])]
+    powers = [tick for tick in ticks if f"{tick[0]:e}".startswith("1.000000e")]
     kept = powers if isinstance(axis.get_major_locator(), LogLocator) and 2 <= len(powers) < len(ticks) else ticks[::2]
     axis.set_major_locator(FixedLocator([place for place, _ in kept]))
     return len(kept) < len(ticks)
@@ -214,10 +214,6 @@ def _give_room(axis: Axis) -> bool:
 
 def _is_x(axis: Axis) -> bool:
     return axis is axis.axes.xaxis
-
-
-def _is_power(value: float) -> bool:
-    return f"{value:e}".startswith("1.000000e")
 
 
 def _turn(axis: Axis) -> bool:

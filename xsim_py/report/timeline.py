@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xsim_py.errors import ConfigError
-from xsim_py.report.style import INK, add_legend, drawn, rank_step, time_scale
+from xsim_py.report.style import INK, Look, add_legend, drawn, rank_step, time_scale
 from xsim_py.report.view import PictureView
 from xsim_py.units import PS_PER_S, format_time
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from xsim_py.report.style import Look
     from xsim_py.trace import Mark, Message, Trace
 
 _MOST_ROWS_DRAWN = 256

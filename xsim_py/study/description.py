@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from xsim_py.config import value_kinds as kinds
 from xsim_py.config.described import Described
-from xsim_py.config.value_kinds import ListOf, Scalar, Section, choice, integer, option, options
+from xsim_py.config.value_kinds import ListOf, Reading, Scalar, Section, choice, integer, option, options
 from xsim_py.parameters import PARAMETERS
 from xsim_py.report.result import ENDINGS
 from xsim_py.report.style import Look
@@ -43,7 +43,6 @@ from xsim_py.study.value_kinds import (
 
 if TYPE_CHECKING:
     from xsim_py.config.entries import Entry
-    from xsim_py.config.value_kinds import Reading
 
 _LONGEST_PATTERN: Final = 10_000
 _SCALES: Final = choice("linear", "log", "log2")

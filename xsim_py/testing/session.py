@@ -25,7 +25,7 @@ import pytest
 from _pytest._code.code import ReprExceptionInfo, ReprFileLocation, ReprTracebackNative
 
 from xsim_py.errors import ConfigError
-from xsim_py.findings import by_place
+from xsim_py.findings import Finding, by_place
 from xsim_py.outcome import never_came_warnings
 from xsim_py.process.programs.called_functions import FoundInRanks
 from xsim_py.process.python.watchers import separate_coverage_stacks
@@ -38,7 +38,6 @@ from .rank_waits import RankWaits
 if TYPE_CHECKING:
     import warnings
 
-    from xsim_py.findings import Finding
     from xsim_py.process.ranks.shard import Control
 
 _PHASES = ("setup", "call", "teardown")

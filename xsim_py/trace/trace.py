@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 
 from xsim_py.trace.recorder import FOR_ANSWER, FOR_COLLECTIVE, FOR_MESSAGE, FROM_BELOW, FROM_ROOT, NEVER, TO_ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from xsim_py.trace.recorder import Recorder
 
 

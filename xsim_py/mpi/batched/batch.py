@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from xsim_py.mpi.transport.tally import summed
+from xsim_py.mpi.transport.tally import Sends, summed
 
 from .hashing import hash_sum
-from .schedule import CollectiveSchedule, Numbers
+from .schedule import CollectiveSchedule, Marks, Numbers
 from .timing import Costs, RendezvousTimes, Times
-
-if TYPE_CHECKING:
-    from xsim_py.mpi.transport.tally import Sends
-
-    from .schedule import Marks
 
 _HASHED = 1 << 16  # messages whose columns are concatenated
 _WORD = (1 << 64) - 1

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .schedule import CollectiveSchedule, Stage
+from .schedule import CollectiveSchedule, Column, Stage
 from .timing import Costs
 
 if TYPE_CHECKING:
     from xsim_py.mpi.transport.fabric import Fabric
     from xsim_py.network import Cost
-
-    from .schedule import Column
 
 _LONGEST_PS = 1 << 62  # calls that begin before `instances._LATEST_PS` end before 2**63
 

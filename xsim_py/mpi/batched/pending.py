@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cached_property, lru_cache, partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from xsim_py.mpi.calls import pick
+from xsim_py.mpi.calls import CollectiveChannel, pick
 from xsim_py.mpi.collectives import allgather, alltoall
 from xsim_py.mpi.collectives.channel import SharedBlocks
 from xsim_py.mpi.collectives.rounds import doubled
@@ -27,9 +27,6 @@ from .costs import MessageCosts
 from .formulas import EXCHANGES, Doubling, Exchange, Results, formula
 from .schedule import CollectiveSchedule, Draft, Listed, Marks, Memory, Numbers, Plan, Stage
 from .trees import DOWN, array_tree, send_down
-
-if TYPE_CHECKING:
-    from xsim_py.mpi.calls import CollectiveChannel
 
 MOST_MESSAGES = 1 << 24
 _HEAD_BYTES = 8

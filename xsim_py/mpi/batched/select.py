@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from xsim_py.mpi.calls import pick
+from xsim_py.mpi.calls import CollectiveChannel, pick
 from xsim_py.mpi.collectives import alltoall
 from xsim_py.mpi.collectives.channel import EqualBlocks, equal_sizes
 from xsim_py.mpi.op import foldable
 
 from .batch import Batch, Pending
 from .costs import MessageCosts
-from .forms import BLOCKS, OBJECTS, OBJECTS_TO_SCAN, PACKED, PACKED_PARTS, PARTS
+from .forms import BLOCKS, OBJECTS, OBJECTS_TO_SCAN, PACKED, PACKED_PARTS, PARTS, Form
 from .formulas import EXCHANGES, Gather, formula
 from .pending import MOST_MESSAGES, ObjectReduction, ObjectScan, PickleExchange, PickleGather, VariedExchange
-from .schedule import CollectiveSchedule
+from .schedule import CollectiveSchedule, Marks
 from .trees import tree
-
-if TYPE_CHECKING:
-    from xsim_py.mpi.calls import CollectiveChannel
-
-    from .forms import Form
-    from .schedule import Marks
 
 # All bytes of a call are in one array, in addition to the ranks' data.
 _MOST_BYTES = 1 << 28

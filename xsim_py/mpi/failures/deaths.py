@@ -14,7 +14,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.constants import ANY_SOURCE
 from xsim_py.mpi.transport.mailbox import ClosedMailbox
-from xsim_py.mpi.transport.message import Send
+from xsim_py.mpi.transport.message import Message, Send
 from xsim_py.mpi.transport.protocols import LibraryPart
 from xsim_py.units import format_time
 
@@ -22,7 +22,6 @@ from .knowledge import is_revoked_by_failure, knowledge_of, revoked_error
 
 if TYPE_CHECKING:
     from xsim_py.mpi.transport.fabric import Fabric
-    from xsim_py.mpi.transport.message import Message
     from xsim_py.process.ranks.rank import Rank
 
     from .detector import Detector

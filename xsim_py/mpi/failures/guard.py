@@ -17,14 +17,13 @@ from xsim_py.mpi.transport.message import Message, Operation, Receive, needs_all
 from xsim_py.process.python import clock
 from xsim_py.process.ranks import current
 
-from .deaths import is_open_receive
+from .deaths import Deaths, is_open_receive
 from .knowledge import is_revoked, revoked_error
 
 if TYPE_CHECKING:
     from xsim_py.mpi.comm import Communicator
     from xsim_py.process.ranks.rank import Rank
 
-    from .deaths import Deaths
     from .detector import Detector
 
 

@@ -37,8 +37,6 @@ from .knowledge import Knowledge, knowledge_of, members_of
 from .liveness import LEGIO, NAIVE, REPAIRED, SAFE, Liveness, LivenessPacket
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from xsim_py.process.ranks.rank import Rank
 
     from .deaths import Deaths

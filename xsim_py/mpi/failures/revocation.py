@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from xsim_py.mpi.transport.fabric import occupy_nic
+from xsim_py.mpi.transport.fabric import Fabric, occupy_nic
 from xsim_py.mpi.transport.mailbox import ClosedMailbox
 from xsim_py.mpi.transport.message import Message
 from xsim_py.mpi.transport.protocols import ControlHandler, LibraryPart
@@ -27,7 +27,6 @@ from .knowledge import knowledge_of, members_of, revoked_error
 
 if TYPE_CHECKING:
     from xsim_py.mpi.comm import Communicator
-    from xsim_py.mpi.transport.fabric import Fabric
     from xsim_py.process.ranks.rank import Rank
 
 _REVOKED = 2

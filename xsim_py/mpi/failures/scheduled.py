@@ -6,12 +6,11 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.lifecycle import kill
-from xsim_py.process.ranks.fiber import MortalFiber, stop_at
+from xsim_py.process.ranks.fiber import Fiber, MortalFiber, stop_at
 
 if TYPE_CHECKING:
     from xsim_py.failure import Schedule
     from xsim_py.mpi.transport.fabric import Fabric
-    from xsim_py.process.ranks.fiber import Fiber
 
 
 def prepare(fabric: Fabric, schedule: Schedule, failing_inside_calls: Collection[int]) -> None:

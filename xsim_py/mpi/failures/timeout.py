@@ -14,13 +14,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.mpi.transport.message import Receive
-from xsim_py.process.ranks.fiber import UNTIL
+from xsim_py.process.ranks.fiber import UNTIL, Fiber
 
 from .detector import Detector, DetectorSettings
 
 if TYPE_CHECKING:
     from xsim_py.config import DetectorSpec
-    from xsim_py.process.ranks.fiber import Fiber
     from xsim_py.process.ranks.rank import Rank
 
     from .deaths import Death, Deaths

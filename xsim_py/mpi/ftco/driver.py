@@ -23,13 +23,13 @@ to be answered without being sent, until that rank fails.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
-from xsim_py.mpi.calls import MISMATCH
-from xsim_py.mpi.comm import WORLD_CID, Context, shared_context
+from xsim_py.mpi.calls import MISMATCH, CollectiveChannel, Note
+from xsim_py.mpi.comm import WORLD_CID, Communicator, Context, shared_context
 from xsim_py.mpi.failures.knowledge import knowledge_of, revoked_error
 from xsim_py.mpi.transport.mailbox import ClosedMailbox
 from xsim_py.mpi.transport.message import Message, Operation
@@ -45,10 +45,6 @@ from .payload import Folded, folding, packet_bytes, payload_bytes
 from .shapes import Service, Shapes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from xsim_py.mpi.calls import CollectiveChannel, Note
-    from xsim_py.mpi.comm import Communicator
     from xsim_py.mpi.failures.deaths import Deaths
     from xsim_py.process.ranks.rank import Rank
 

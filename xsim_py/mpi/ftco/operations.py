@@ -22,8 +22,6 @@ from .paper import ALLREDUCE, BCAST, REDUCE
 from .payload import Contributions, Folded, fold_parts, folding, gathering
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from xsim_py.mpi.calls import CollectiveChannel
 
 

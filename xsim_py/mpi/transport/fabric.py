@@ -21,7 +21,7 @@ from weakref import WeakValueDictionary
 
 from xsim_py.mpi.constants import ANY_TAG
 from xsim_py.process.ranks.dead_objects import keep
-from xsim_py.process.ranks.fiber import stop_at
+from xsim_py.process.ranks.fiber import Fiber, stop_at
 
 from .call_order import CallOrder
 from .mailbox import ClosedMailbox, Mailbox
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from xsim_py.failure.fault import Fault
     from xsim_py.mpi.settings import Settings
     from xsim_py.network import Cost
-    from xsim_py.process.ranks.fiber import Fiber
     from xsim_py.process.ranks.rank import Rank
     from xsim_py.process.ranks.shard import Shard
     from xsim_py.schedules import MadeChoice

@@ -11,14 +11,13 @@ from xsim_py.mpi.constants import ANY_SOURCE
 from xsim_py.process.ranks import current
 
 from . import message as envelopes
-from .fabric import occupy_nic
+from .fabric import Fabric, occupy_nic
 from .message import EAGER, RENDEZVOUS, SYNCHRONOUS, Message, Operation, Receive, Send, needs_all
 
 if TYPE_CHECKING:
     from xsim_py.network import Cost
     from xsim_py.process.ranks.fiber import Fiber
 
-    from .fabric import Fabric
     from .mailbox import Mailbox
     from .protocols import Endpoint
 

@@ -9,13 +9,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from .message import Operation
+from .message import Message, Operation, Send
 from .shared_links import ROUTES_KEPT, SharedLinks
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
-
-    from .message import Message, Send
 
 
 class SharedFlows(SharedLinks):

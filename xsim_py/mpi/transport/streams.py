@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from .message import CONTROL
-
-if TYPE_CHECKING:
-    from .message import Message
+from .message import CONTROL, Message
 
 _FEW = 1 << 14
 

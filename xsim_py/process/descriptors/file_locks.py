@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from xsim_py.process.files.open_files import StorageFile, of_descriptor
 from xsim_py.process.ranks import current, fiber
 from xsim_py.process.ranks.patches import Table, in_ranks, with_real
-from xsim_py.process.ranks.rank import FIRST_PID
+from xsim_py.process.ranks.rank import FIRST_PID, Rank
 
 from . import waits
 from .lock_table import DEADLOCK, EVERYTHING, EXCLUSIVE, GRANTED, NONE, SHARED, WAITS, LockRequest, LockTable
@@ -33,7 +33,6 @@ from .lock_table import DEADLOCK, EVERYTHING, EXCLUSIVE, GRANTED, NONE, SHARED, 
 if TYPE_CHECKING:
     from _typeshed import HasFileno
 
-    from xsim_py.process.ranks.rank import Rank
     from xsim_py.process.ranks.shard import Shard
 
 _ASKED, _ANSWERED, _ENDED = "file lock", "file lock answer", "file locks of failed ranks"

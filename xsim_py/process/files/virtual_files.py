@@ -21,7 +21,7 @@ from xsim_py.config import StorageSpec
 from xsim_py.process.ranks import current
 from xsim_py.process.ranks.fiber import Fiber, Parked
 from xsim_py.process.ranks.meter import metered
-from xsim_py.process.ranks.rank import EPOCH_S
+from xsim_py.process.ranks.rank import EPOCH_S, Rank
 
 from .host_files import HostFiles
 from .overlay import Entry, Gone, Inode, Overlay
@@ -29,7 +29,6 @@ from .server import Server, StorageAnswer, StorageRequest
 from .write_back import write_back
 
 if TYPE_CHECKING:
-    from xsim_py.process.ranks.rank import Rank
     from xsim_py.process.ranks.shard import Shard
 
 _DEVICES = ("/dev/", "/proc/", "/sys/")

@@ -19,7 +19,7 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
-from importlib.abc import MetaPathFinder
+from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ExtensionFileLoader, ModuleSpec, NamespaceLoader, SourceFileLoader
 from pathlib import Path
 from types import CodeType, FrameType, ModuleType
@@ -36,8 +36,6 @@ from .import_locks import being_imported
 from .mpi_packages import has_extensions, imports_mpi
 
 if TYPE_CHECKING:
-    from importlib.abc import Loader
-
     from xsim_py.config import ProcessSpec
     from xsim_py.process.ranks.patches import Patches
     from xsim_py.process.ranks.rank import Rank

@@ -27,13 +27,12 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py.code_origin import is_installed, of_program, shown
 from xsim_py.process.ranks import current
-from xsim_py.process.ranks.shard import WATCHED_STARTS
+from xsim_py.process.ranks.shard import WATCHED_STARTS, Control
 from xsim_py.units import spans
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.patches import Patches
     from xsim_py.process.ranks.rank import Rank
-    from xsim_py.process.ranks.shard import Control
 
 active: _Sharing | None = None
 """The watch of the current run, if this interpreter has several ranks."""

@@ -18,7 +18,7 @@ import mmap
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,6 @@ from xsim_py.process.ranks import current
 from .sys_modules import is_for_all
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from types import FrameType
 
     from xsim_py.process.ranks.patches import Patches

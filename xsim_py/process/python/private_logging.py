@@ -13,17 +13,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, MutableMapping
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from xsim_py.process.ranks import current, private_state
 from xsim_py.process.ranks.patches import Patches, Table, Wrapper, in_ranks, watched
 from xsim_py.process.ranks.private_containers import of_each_rank
-from xsim_py.process.ranks.rank import EPOCH_S
+from xsim_py.process.ranks.rank import EPOCH_S, Rank
 
 from .sys_modules import is_for_all
-
-if TYPE_CHECKING:
-    from xsim_py.process.ranks.rank import Rank
 
 _NEW_ROOT = {"level": logging.WARNING, "propagate": True, "disabled": False}
 _OF_LOGGERS = ("handlers", "filters", "level", "propagate", "disabled", "parent")

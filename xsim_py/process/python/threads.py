@@ -23,7 +23,7 @@ from functools import partial
 from operator import attrgetter
 from threading import Thread
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from xsim_py.process.descriptors.child_processes import REAL_THREADS, serves_children
@@ -36,13 +36,10 @@ from xsim_py.process.ranks.fiber import Fiber
 from xsim_py.process.ranks.meter import begin_thread, end_thread, metered
 from xsim_py.process.ranks.patches import Patches, Table, Wrapper, in_ranks
 from xsim_py.process.ranks.queues import QueuedFiber, sync_threads, wait_in_queue, wake_next
-from xsim_py.process.ranks.rank import FIRST_PID
+from xsim_py.process.ranks.rank import FIRST_PID, Rank
 
 from .locks import Lock, Notice, RLock, SharedLock, SimpleQueue
 from .thread_locals import Local, Tables, keep
-
-if TYPE_CHECKING:
-    from xsim_py.process.ranks.rank import Rank
 
 # The lower bits of a thread's number count the threads of its rank; those above are the rank's number plus 1.
 _IDENT_BITS = 20

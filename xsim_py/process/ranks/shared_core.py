@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .fiber import Parked
+from .fiber import Fiber, Parked
 
 if TYPE_CHECKING:
-    from .fiber import Fiber
     from .rank import Rank
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from xsim_py.report.chart import dash, stroke
+from xsim_py.report.chart import Chart, Series, dash, stroke
 from xsim_py.report.page.document import new_figure, plain_text
 from xsim_py.report.style import LINE_COLOURS, MARKERS
 
 if TYPE_CHECKING:
-    from xsim_py.report.chart import Chart, Series
     from xsim_py.report.ruler import Ruler
 
 _SYMBOLS: Final = dict(

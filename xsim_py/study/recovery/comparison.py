@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from xsim_py.atomic_files import atomic_file, atomic_path
 from xsim_py.errors import ConfigError
@@ -21,9 +21,6 @@ from xsim_py.report.phases import PHASES, Phases
 from xsim_py.report.style import Look
 from xsim_py.report.table import Table
 from xsim_py.units import PS_PER_S, exact_seconds, format_time
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class Case(NamedTuple):

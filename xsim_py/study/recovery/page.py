@@ -20,14 +20,12 @@ from xsim_py.report.page.document import (
 )
 from xsim_py.report.phase_bars import PHASE_COLOURS
 from xsim_py.report.style import time_scale
-from xsim_py.study.recovery.comparison import phase_bars
+from xsim_py.study.recovery.comparison import RecoveryComparison, RecoveryRun, phase_bars
 from xsim_py.units import format_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
-
-    from xsim_py.study.recovery.comparison import RecoveryComparison, RecoveryRun
 
 
 def write_recovery_page(
