@@ -19,10 +19,15 @@ Imports happen inside the calls, so that a program that is not simulated starts 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from xsim_py.mpi.comm import Communicator
+    from xsim_py.mpi4py.comm import Intracomm
+    from xsim_py.mpi4py.group import Group
 
 
-def alive(comm: object, group: Any, *, variant: str = "safe") -> Any:
+def alive(comm: Intracomm, group: Group, *, variant: str = "safe") -> Group:
     """Return the surviving members of a group.
 
     Parameters
@@ -60,7 +65,7 @@ def alive(comm: object, group: Any, *, variant: str = "safe") -> Any:
     return group_of(Members(surviving_members(state, members, "legio.alive", variant)), type(group))
 
 
-def create_group(comm: Any, group: Any, tag: int = 0) -> Any:
+def create_group(comm: Intracomm, group: Group, tag: int = 0) -> Intracomm:
     """Create a communicator of a group, like ``comm.Create_group``, despite failed members.
 
     Parameters
@@ -97,7 +102,7 @@ def create_group(comm: Any, group: Any, tag: int = 0) -> Any:
     return _face(comm, create_among_survivors(state, member_ranks(comm, group), tag, "legio.create_group"), state)
 
 
-def create_from_group(group: object, stringtag: str = "org.mpi4py") -> Any:
+def create_from_group(group: Group, stringtag: str = "org.mpi4py") -> Intracomm:
     """Create a communicator of the surviving members of a group, without a parent communicator.
 
     Parameters
@@ -128,7 +133,7 @@ def create_from_group(group: object, stringtag: str = "org.mpi4py") -> Any:
     return _face(COMM_WORLD, create_from_survivors(state, members, stringtag, "legio.create_from_group"))
 
 
-def shrink_group(comm: object, group: object) -> Any:
+def shrink_group(comm: Intracomm, group: Group) -> Intracomm:
     """Create a communicator of a group's survivors: ``comm.Shrink()`` without the other ranks.
 
     Parameters
@@ -156,7 +161,7 @@ def shrink_group(comm: object, group: object) -> Any:
     return _face(comm, shrink_to_survivors(state, members, "legio.shrink_group"), state)
 
 
-def agree_group(comm: object, group: object, flag: int, *, op: object = None) -> int:
+def agree_group(comm: Intracomm, group: Group, flag: int, *, op: object = None) -> int:
     """Combine the flags of a group's survivors: ``comm.Agree(flag)`` without the other ranks.
 
     Unlike ``Agree``, it raises no error for failed members; use `alive` to detect them.
@@ -207,7 +212,7 @@ def _check_simulated(name: str) -> None:
         )
 
 
-def _taking_part(comm: Any, group: Any, name: str) -> tuple[Any, Any]:
+def _taking_part(comm: Intracomm, group: Group, name: str) -> tuple[Any, Any]:
     """Return the communicator of a handle, and the group's members, which include the caller."""
     state = _checked(comm, group, name)
     from xsim_py.mpi4py.management import member_ranks
@@ -216,7 +221,7 @@ def _taking_part(comm: Any, group: Any, name: str) -> tuple[Any, Any]:
     return state, _members(state, group)
 
 
-def _checked(comm: Any, group: object, name: str) -> Any:
+def _checked(comm: Intracomm, group: Group, name: str) -> Any:
     """Return the communicator of a handle; raise TypeError for arguments of other types."""
     from xsim_py.mpi4py.inside import comm_of
 
@@ -228,7 +233,7 @@ def _checked(comm: Any, group: object, name: str) -> Any:
     return comm_of(comm)
 
 
-def _members(state: Any, group: Any) -> Any:
+def _members(state: Communicator, group: Group) -> Any:
     from xsim_py.mpi.constants import ERR_GROUP
     from xsim_py.mpi4py.inside import members_of
     from xsim_py.process.output.tracebacks import forget_frames
@@ -240,10 +245,10 @@ def _members(state: Any, group: Any) -> Any:
     return members.ranks
 
 
-def _face(comm: Any, made: Any, parent: Any = None) -> Any:
+def _face(comm: Intracomm, made: Communicator | None, parent: Communicator | None = None) -> Intracomm:
     """Return the program's handle of a new communicator."""
     from xsim_py.mpi4py.inside import plain_class_of
     from xsim_py.mpi4py.management import wrapped
 
-    kind = plain_class_of(comm)
+    kind: type[Intracomm] = plain_class_of(comm)
     return kind() if made is None else wrapped(kind, made, parent)

@@ -14,7 +14,10 @@ from .commuting import created
 from .signatures import LIKE_BYTES, described, of_elements, same
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from xsim_py.mpi.datatype import Type
+    from xsim_py.mpi4py.bufspec import UserBuffer
 
     from .monitor import After, Monitor, MpiCall
 
@@ -53,7 +56,13 @@ def once(monitor: Monitor, call: MpiCall, pieces: list[tuple[int, int, int]]) ->
 
 
 def subarray(
-    monitor: Monitor, call: MpiCall, datatype: object, sizes: Any, subsizes: Any, starts: Any, order: int
+    monitor: Monitor,
+    call: MpiCall,
+    datatype: object,
+    sizes: Sequence[int],
+    subsizes: Sequence[int],
+    starts: Sequence[int],
+    order: int,
 ) -> None:
     """Find a subarray that exceeds its array (MPI 4.1, 5.1.3)."""
     for axis, (size, part, start) in enumerate(zip(sizes, subsizes, starts, strict=False)):
@@ -62,7 +71,7 @@ def subarray(
             monitor.note(INVALID_PARAMETER, call.place, text, call.rank.number)
 
 
-def of_target(monitor: Monitor, call: MpiCall, origin: Any, core: Any, count: int) -> None:
+def of_target(monitor: Monitor, call: MpiCall, origin: UserBuffer, core: Type, count: int) -> None:
     """Find window accesses whose origin and target have different basic types."""
     mine, theirs = of_elements(origin.datatype, origin.count), of_elements(core, count)
     if not same(mine, theirs) and not LIKE_BYTES.issuperset(name for name, _ in mine + theirs):

@@ -29,6 +29,8 @@ from .sources import LOAD, MAYBE, STORE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
     from xsim_py.mpi.datatype import Type
 
     from .monitor import Monitor, MpiCall, RankState
@@ -286,12 +288,12 @@ def _parsed(buf: object, *, writable: bool) -> UserBuffer | BlockBuffer | None:
         return None
 
 
-def _pieces(parsed: Any) -> list[tuple[int, int]]:
+def _pieces(parsed: UserBuffer) -> list[tuple[int, int]]:
     """Return the addresses between which the elements lie; empty if there are too many pieces."""
     return pieces_from(_start(parsed) + parsed.offset, parsed.datatype, parsed.count)
 
 
-def _start(parsed: Any) -> int:
+def _start(parsed: UserBuffer | BlockBuffer) -> int:
     """Return the address of the memory of a buffer; in that of a compiled program, offsets are addresses."""
     if not isinstance(parsed.memory, memoryview) or not len(parsed.memory):
         return 0
@@ -361,7 +363,7 @@ def _use(monitor: Monitor, call: MpiCall, buf: object, *, reads: bool) -> Used |
     return Used(monitor, call.rank, memory, reads)
 
 
-def _memory(buf: object, *, reads: bool) -> Any:
+def _memory(buf: object, *, reads: bool) -> _Flat | PackedMemory | PackedBlocks | None:
     """Return the memory of a buffer argument, or None."""
     if type(buf) is _ndarray and buf.size and buf.dtype in KNOWN:  # hot path
         flags = buf.flags
@@ -373,7 +375,7 @@ def _memory(buf: object, *, reads: bool) -> Any:
     return PackedBlocks(parsed) if isinstance(parsed, BlockBuffer) else PackedMemory(parsed)
 
 
-def _check_memory(monitor: Monitor, call: MpiCall, memory: Any, *, reads: bool) -> None:
+def _check_memory(monitor: Monitor, call: MpiCall, memory: _Flat | PackedMemory | PackedBlocks, *, reads: bool) -> None:
     """Find requests that use the memory of a call, and notify the windows that contain it."""
     if call.rank.exposed:
         _notify_windows(call, memory.pieces, reads=reads)
@@ -450,7 +452,12 @@ def exchange_guards(monitor: Monitor, call: MpiCall, title: str, *uses: Used | N
 
 
 def _overlap(
-    monitor: Monitor, call: MpiCall, read: Any, written: Any, words: str = "send and receive", title: str = ""
+    monitor: Monitor,
+    call: MpiCall,
+    read: _Flat | PackedMemory | PackedBlocks,
+    written: _Flat | PackedMemory | PackedBlocks,
+    words: str = "send and receive",
+    title: str = "",
 ) -> bool:
     """Return True if a call reads and writes the same bytes, after noting that."""
     if read.array is not None and written.array is not None and _are_disjoint(read.array, written.array):
@@ -468,7 +475,7 @@ def _overlap(
     return True
 
 
-def _are_disjoint(mine: Any, theirs: Any) -> bool:
+def _are_disjoint(mine: NDArray[Any], theirs: NDArray[Any]) -> bool:
     """Return True if two arrays certainly share no memory; most often each owns its memory."""
     if mine.base is None and theirs.base is None:
         return mine is not theirs
@@ -484,7 +491,7 @@ def _notify_windows(call: MpiCall, pieces: list[tuple[int, int]], *, reads: bool
             exposed.record_access(LOAD if reads else STORE, call.place, inside, None, None)
 
 
-def _check_unused(monitor: Monitor, call: MpiCall, memory: Any, *, reads: bool) -> None:
+def _check_unused(monitor: Monitor, call: MpiCall, memory: _Flat | PackedMemory | PackedBlocks, *, reads: bool) -> None:
     """Find the active requests that use memory which a call is about to use; both may read it."""
     mine, in_use = memory.array, call.rank.buffers
     noted: set[tuple[object, ...]] = set()  # a loop may leave many requests of one line open: one finding for all

@@ -31,7 +31,11 @@ from .signatures import Signature, described, of_buffer, of_elements, same
 from .significant import check_blocks, check_buffers, guards, receives, significant
 
 if TYPE_CHECKING:
+    from xsim_py.mpi.comm import Communicator
+    from xsim_py.mpi4py.comm import Comm
+
     from .monitor import After, Monitor, MpiCall
+    from .requests import RequestRecord
 
 _MOST_BLOCKS = 1024
 
@@ -44,7 +48,7 @@ def enter(monitor: Monitor, call: MpiCall, comm: object, entry: CollectiveCall) 
 
 
 def join_collective(
-    monitor: Monitor, call: MpiCall, core: Any, entry: CollectiveCall, request: int | None = None
+    monitor: Monitor, call: MpiCall, core: Communicator, entry: CollectiveCall, request: int | None = None
 ) -> None:
     """Compare a rank's next collective on its side of a communicator with other members' calls.
 
@@ -73,7 +77,7 @@ def join_collective(
             _compare_groups(monitor, instance)
 
 
-def _compare(monitor: Monitor, core: Any, first: CollectiveCall, entry: CollectiveCall) -> None:
+def _compare(monitor: Monitor, core: Communicator, first: CollectiveCall, entry: CollectiveCall) -> None:
     """Compare the calls of two members."""
     if first.name != entry.name and first.name.lower() == entry.name.lower():
         kinds = ["a pickled object" if each.name.islower() else "a buffer" for each in (entry, first)]
@@ -109,7 +113,7 @@ def _differ(
     monitor.note(category, entry.place, text, entry.rank, other)
 
 
-def _compare_roots(monitor: Monitor, core: Any, number: int, entry: CollectiveCall) -> None:
+def _compare_roots(monitor: Monitor, core: Communicator, number: int, entry: CollectiveCall) -> None:
     """Compare the roots named by the members of an intercommunicator (MPI 4.1, 6.2.3).
 
     The root passes MPI.ROOT, other members of its group MPI.PROC_NULL, and members of the other group the root's rank.
@@ -174,14 +178,14 @@ def _compare_groups(monitor: Monitor, instance: CollectiveCalls) -> None:
                 return
 
 
-def _group(ranks: Any) -> str:
+def _group(ranks: Sequence[int]) -> str:
     return f"the group of {', '.join(map(str, ranks)) or 'nobody'}"
 
 
 # ---------------------------------------------------------------------------------------- arguments of the calls
 
 
-def _me(comm: Any) -> int:
+def _me(comm: object) -> int:
     return int(comm_of(comm).me)
 
 
@@ -394,7 +398,7 @@ def _follow_nonblocking(name: str, row: Collective) -> Callable[..., After | Non
 def _follow_persistent(name: str, row: Collective) -> Callable[..., After | None]:
     """Return the check of a persistent collective, whose order of starts is free."""
 
-    def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: object) -> After | None:
+    def follow(monitor: Monitor, call: MpiCall, comm: Comm, *args: object) -> After | None:
         given = dict(zip(row.parameters, args, strict=False))  # without `info`
         entry = CollectiveCall(call.rank.number, name, call.place, **_of_row(row, comm, given))
         core = core_of(comm)
@@ -402,7 +406,7 @@ def _follow_persistent(name: str, row: Collective) -> Callable[..., After | None
             check_blocks(monitor, call, significant(core, row, entry.root, given)[1])
         enter(monitor, call, comm, entry)
 
-        def start(number: int, record: Any, by: MpiCall) -> None:
+        def start(number: int, record: RequestRecord, by: MpiCall) -> None:
             begun = CollectiveCall(by.rank.number, name, record.place)
             join_collective(monitor, by, record.comm, begun, number)
             record.collective = begun

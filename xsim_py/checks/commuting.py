@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import dis
+from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,12 @@ from xsim_py.findings import INVALID_PARAMETER
 from xsim_py.mpi4py.inside import impl_of
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from xsim_py.mpi.datatype import Type
+
     from .monitor import After, Monitor, MpiCall
+    from .records import Place
 
 _MOST_TRIED = 3
 _MODULES = ("numpy", "math", "operator", "cmath")
@@ -41,7 +47,7 @@ def created(monitor: Monitor, call: MpiCall, cls: object, function: object, comm
         return None
     place, rank = call.place, call.rank.number
 
-    def made(op: Any) -> None:
+    def made(op: object) -> None:
         operation = impl_of(op)
         operation.function = _BothWays(monitor, place, rank, operation.function)
 
@@ -51,14 +57,14 @@ def created(monitor: Monitor, call: MpiCall, cls: object, function: object, comm
 class _BothWays:
     """A user-defined operation that also tries its first few calls with exchanged operands."""
 
-    def __init__(self, monitor: Monitor, place: Any, rank: int, function: Any) -> None:
+    def __init__(self, monitor: Monitor, place: Place, rank: int, function: Callable[..., object]) -> None:
         self._monitor = monitor
         self._place = place
         self._rank = rank
         self._function = function
         self._remaining = _MOST_TRIED
 
-    def __call__(self, source: memoryview, target: memoryview, datatype: Any) -> None:
+    def __call__(self, source: memoryview, target: memoryview, datatype: Type) -> None:
         """Compute target = source op target."""
         if self._remaining and source != target and (dtype := _dtype_of(datatype)) is not None:
             self._remaining -= 1
@@ -69,7 +75,7 @@ class _BothWays:
         else:
             self._function(source, target, datatype)
 
-    def _compare(self, one: Any, other: Any) -> None:
+    def _compare(self, one: NDArray[Any], other: NDArray[Any]) -> None:
         rough = np.finfo(one.dtype).resolution * 100 if one.dtype.kind in "fc" else 0
         if not np.allclose(one, other, rtol=rough, atol=rough, equal_nan=True):
             self._remaining = 0
@@ -77,7 +83,7 @@ class _BothWays:
             self._monitor.note(INVALID_PARAMETER, self._place, text, self._rank)
 
 
-def _dtype_of(datatype: Any) -> Any:
+def _dtype_of(datatype: Type) -> np.dtype[Any] | None:
     """Return the numpy type of the elements if they are contiguous numbers; else None."""
     return datatype.dtype if datatype.kind in _KINDS and datatype.is_verbatim else None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from functools import cache
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,7 +59,7 @@ def _check(monitor: Monitor, call: MpiCall, buf: Any, names: Names) -> None:
         monitor.note(INVALID_PARAMETER, call.place, text, call.rank.number)
 
 
-def _of_call(code: Any, offset: int) -> dict[int | str, Names]:
+def _of_call(code: CodeType, offset: int) -> dict[int | str, Names]:
     """Return the arguments of a call that may be copies, by position or name.
 
     Each comes with the name of the copied array.

@@ -39,12 +39,12 @@ def bounds(array: Any) -> tuple[int, int]:
     return low, high + array.itemsize
 
 
-def covers(pieces: list[tuple[int, int]], array: Any) -> bool:
+def covers(pieces: list[tuple[int, int]], array: NDArray[Any]) -> bool:
     """Return True if pieces of memory cover a whole array, so that any element of it is in them."""
     return array.flags.c_contiguous and sum(end - start for start, end in pieces) == array.nbytes  # type: ignore[no-any-return]
 
 
-def shared(part: Any, start: int, end: int) -> list[tuple[int, int]]:
+def shared(part: NDArray[Any], start: int, end: int) -> list[tuple[int, int]]:
     """Return the pieces of memory between two addresses with elements of an array.
 
     The result is empty if there are too many.
@@ -59,7 +59,7 @@ def shared(part: Any, start: int, end: int) -> list[tuple[int, int]]:
     return [(low, high) for low, high in pieces if low < high]
 
 
-def shares(part: Any, start: int, end: int) -> bool:
+def shares(part: NDArray[Any], start: int, end: int) -> bool:
     """Return True if an array may have an element between two addresses within its bounds."""
     if part.flags.c_contiguous or part.flags.f_contiguous:
         return True
@@ -70,7 +70,7 @@ def shares(part: Any, start: int, end: int) -> bool:
     return bool(((at < end) & (at + length > start)).any())
 
 
-def picked(array: Any, key: Any) -> list[tuple[int, int]] | None:
+def picked(array: NDArray[Any], key: Any) -> list[tuple[int, int]] | None:
     """Return the pieces of memory of the elements that an index selects.
 
     The result is None if there are too many.
@@ -113,7 +113,7 @@ def joined(pieces: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return found
 
 
-def _rows(part: Any, most: int) -> tuple[NDArray[np.int64], int] | None:
+def _rows(part: NDArray[Any], most: int) -> tuple[NDArray[np.int64], int] | None:
     """Return the addresses of contiguous rows of an array and their length.
 
     The result is None if there are too many rows.

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from xsim_py.findings import EPOCH_LIFECYCLE
 from xsim_py.mpi.constants import LOCK_EXCLUSIVE, LOCK_SHARED, MODE_NOPRECEDE, MODE_NOSUCCEED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from xsim_py.mpi.rma.epochs import Epochs
 
     from .monitor import Monitor, MpiCall
     from .records import Place
@@ -76,7 +78,7 @@ def unfinished(monitor: Monitor, number: int) -> None:
             monitor.note(EPOCH_LIFECYCLE, _beginning(mine, mine.window.epochs) or made, text, number)
 
 
-def _beginning(mine: OpenWindow, epochs: Any) -> Place | None:
+def _beginning(mine: OpenWindow, epochs: Epochs) -> Place | None:
     """Return the place of the first access of an epoch, or of its beginning."""
     places = [each.place for accesses in mine.open.values() for each in accesses]
     keys = (POSTED,) if epochs.exposed_to is not None else (*epochs.targets, ALL)

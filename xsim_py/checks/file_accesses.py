@@ -16,6 +16,9 @@ from .records import READ, WRITE, Access, Place
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from xsim_py.mpi.io.openfile import OpenFile
+    from xsim_py.mpi.io.view import Pieces
+
     from .monitor import Monitor, MpiCall, RankState
 
 
@@ -26,7 +29,9 @@ def accessing(monitor: Monitor, call: MpiCall | None, file: Any) -> Callable[[An
     return partial(_record, monitor, file, (call.rank, call.title, call.place))
 
 
-def _record(monitor: Monitor, file: Any, caller: tuple[RankState, str, Place], where: Any, writes: bool) -> None:
+def _record(
+    monitor: Monitor, file: OpenFile, caller: tuple[RankState, str, Place], where: Pieces, writes: bool
+) -> None:
     """Record an access, as complete at once even if it continues in the background."""
     state, title, place = caller
     if len(where.starts) > MOST_PIECES:

@@ -23,7 +23,15 @@ _TOGETHER = ("Set_size", "Preallocate", "Sync", "Seek_shared", "Set_atomicity")
 _COLLECTIVE_SUFFIXES = ("_all", "_at_all", "_ordered")
 
 
-def _open(monitor: Monitor, call: MpiCall, cls: object, comm: object, filename: Any, amode: int, info: object) -> None:
+def _open(
+    monitor: Monitor,
+    call: MpiCall,
+    cls: object,
+    comm: object,
+    filename: str | bytes | os.PathLike[str],
+    amode: int,
+    info: object,
+) -> None:
     """Check ``File.Open``, for which all members pass the same file and mode."""
     entry = CollectiveCall(call.rank.number, call.title, call.place)
     entry.same = f"file {shown(os.path.realpath(os.fsdecode(filename)), monitor.start)} with mode {int(amode)}"
@@ -51,7 +59,7 @@ def _blocking_transfer(name: str) -> Callable[..., After | None]:
     return follow
 
 
-def _join(monitor: Monitor, call: MpiCall, file: Any, same: str = "") -> None:
+def _join(monitor: Monitor, call: MpiCall, file: object, same: str = "") -> None:
     """Compare a call with those of the other ranks that have opened the file."""
     opened = impl_of(file)
     if opened is null_of(file) or opened.closed:
@@ -66,7 +74,7 @@ def _view(
     call: MpiCall,
     file: object,
     disp: int,
-    etype: Any,
+    etype: object,
     filetype: object,
     datarep: str | None,
     info: object,
@@ -82,7 +90,7 @@ def _view(
 def _nonblocking_transfer(*, reads: bool) -> Callable[..., After | None]:
     """Return the check of a call that begins a nonblocking or split read or write."""
 
-    def follow(monitor: Monitor, call: MpiCall, file: Any, *args: object) -> After | None:
+    def follow(monitor: Monitor, call: MpiCall, file: object, *args: object) -> After | None:
         _check_pending_split(monitor, call, file)
         used = (buffers.guard_send_buffer if reads else buffers.guard_receive_buffer)(monitor, call, args[-1])
 
@@ -99,7 +107,7 @@ def _nonblocking_transfer(*, reads: bool) -> Callable[..., After | None]:
     return follow
 
 
-def _check_pending_split(monitor: Monitor, call: MpiCall, file: Any) -> None:
+def _check_pending_split(monitor: Monitor, call: MpiCall, file: object) -> None:
     """Find a split call on a file that already has one pending.
 
     At most one is allowed (MPI 4.1, 14.4.5).
@@ -111,7 +119,7 @@ def _check_pending_split(monitor: Monitor, call: MpiCall, file: Any) -> None:
         _if_uncaught(monitor, call, text, where)
 
 
-def _end_split(monitor: Monitor, call: MpiCall, file: Any, *args: object) -> After | None:
+def _end_split(monitor: Monitor, call: MpiCall, file: object, *args: object) -> After | None:
     """Check the second half of a split call, after which the buffer is free again."""
     key = call.rank.number, "split", id(impl_of(file))
     begun = monitor.signals.get(key)

@@ -19,6 +19,8 @@ from .requests import RequestRecord, of_request
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from xsim_py.mpi.comm import Communicator
+
     from .monitor import After, Monitor, MpiCall
 
 
@@ -46,7 +48,7 @@ def _prepared(*, sends: bool) -> Callable[..., After | None]:
     return follow
 
 
-def _match_halves(monitor: Monitor, core: Any, side: MessageSide) -> None:
+def _match_halves(monitor: Monitor, core: Communicator, side: MessageSide) -> None:
     """Compare the types of a partitioned message with those of its other half, if known."""
     ends = (side.rank, core.remote[side.peer])
     key = "partitioned", core.cid, ends if side.sends else ends[::-1], side.tag
@@ -83,7 +85,7 @@ def started(monitor: Monitor, call: MpiCall, record: RequestRecord) -> None:
 def _ready(which: Callable[..., Iterable[int]]) -> Callable[..., After | None]:
     """Return the check of ``Pready``, ``Pready_range`` or ``Pready_list``."""
 
-    def follow(monitor: Monitor, call: MpiCall, request: Any, *args: object) -> After | None:
+    def follow(monitor: Monitor, call: MpiCall, request: object, *args: object) -> After | None:
         record = call.rank.requests.get(id(impl_of(request)))
         if record is None or not record.active:
             return None
@@ -93,7 +95,7 @@ def _ready(which: Callable[..., Iterable[int]]) -> Callable[..., After | None]:
     return follow
 
 
-def _arrived(monitor: Monitor, call: MpiCall, request: Any, partition: int) -> After | None:
+def _arrived(monitor: Monitor, call: MpiCall, request: object, partition: int) -> After | None:
     """Check ``Parrived``, after which the partition may be read."""
     record: RequestRecord | None = call.rank.requests.get(id(impl_of(request)))
     if record is None or not record.used:

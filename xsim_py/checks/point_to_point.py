@@ -22,8 +22,9 @@ from .requests import RequestRecord, of_request
 from .signatures import PICKLE, Signature, of_buffer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
+    from xsim_py.mpi.comm import Communicator
     from xsim_py.mpi.transport.message import Message
 
     from .monitor import After, Monitor, MpiCall
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 _ndarray = np.ndarray
 
 
-def _send(call: MpiCall, core: Any, signature: Signature | None, dest: Any, tag: Any) -> MessageSide | None:
+def _send(call: MpiCall, core: Communicator, signature: Signature | None, dest: int, tag: int) -> MessageSide | None:
     """Begin to follow a message; None if it goes to PROC_NULL."""
     if dest == PROC_NULL:
         return None
@@ -40,7 +41,7 @@ def _send(call: MpiCall, core: Any, signature: Signature | None, dest: Any, tag:
 
 
 def _receive(
-    monitor: Monitor, call: MpiCall, core: Any, signature: Signature | None, source: Any, tag: Any
+    monitor: Monitor, call: MpiCall, core: Communicator, signature: Signature | None, source: Any, tag: Any
 ) -> MessageSide | None:
     """Begin to follow a receive; None if it is from PROC_NULL."""
     if source == PROC_NULL:
@@ -50,7 +51,7 @@ def _receive(
     return call.side(core, source, tag, signature, False)
 
 
-def core_of(comm: Any) -> Any:
+def core_of(comm: object) -> Any:
     """Return the communicator of a handle; None if invalid, which the call itself reports."""
     try:
         return comm_of(comm)
@@ -294,12 +295,12 @@ def _prepared(monitor: Monitor, call: MpiCall, comm: object, buf: object, peer: 
     return prepared
 
 
-def start(monitor: Monitor, call: MpiCall, request: Any) -> None:
+def start(monitor: Monitor, call: MpiCall, request: object) -> None:
     """Check ``Start`` of a persistent request."""
     call.sending = _start(monitor, call, request)
 
 
-def start_all(monitor: Monitor, call: MpiCall, cls: object, requests: Any) -> None:
+def start_all(monitor: Monitor, call: MpiCall, cls: object, requests: Iterable[object]) -> None:
     """Check ``Startall``."""
     sends = [side for side in [_start(monitor, call, request) for request in requests] if side is not None]
     for side, after in pairwise(sends):
@@ -307,7 +308,7 @@ def start_all(monitor: Monitor, call: MpiCall, cls: object, requests: Any) -> No
     call.sending = sends[0] if sends else None
 
 
-def _start(monitor: Monitor, call: MpiCall, request: Any) -> MessageSide | None:
+def _start(monitor: Monitor, call: MpiCall, request: object) -> MessageSide | None:
     """Check the start of a request; return the message it sends, if any."""
     record: RequestRecord | None = call.rank.requests.get(id(impl_of(request)))
     if record is None or not record.persistent:
@@ -345,7 +346,7 @@ def _start(monitor: Monitor, call: MpiCall, request: Any) -> MessageSide | None:
 def receive_matched(signature_of: Callable[[Any], Signature | None]) -> Callable[..., After | None]:
     """Return the check of ``Message.Recv``, ``Irecv``, ``recv`` or ``irecv``."""
 
-    def follow(monitor: Monitor, call: MpiCall, message: Any, *args: Any) -> After | None:
+    def follow(monitor: Monitor, call: MpiCall, message: object, *args: Any) -> After | None:
         envelope, where = impl_of(message), args[0] if args else None
         receive = call.side(None, ANY_SOURCE, ANY_TAG, signature_of(where), False)
         monitor.received(envelope, receive)

@@ -118,7 +118,7 @@ class CollectiveCall(RankAction):
         sent_blocks: dict[int, Signature] | None = None,
         expected_blocks: dict[int, Signature] | None = None,  # and those expected from each
         same: str = "",  # the arguments that must agree on all members, in words
-        group: Any = (),  # the world ranks for which it creates a communicator
+        group: Sequence[int] = (),  # the world ranks for which it creates a communicator
     ) -> None:
         self.posted = False  # hot path: one call fewer than with `super`
         self.clock = None
@@ -140,7 +140,7 @@ class CollectiveCalls:
 
     __slots__ = ("calls", "clock", "members", "posted")
 
-    def __init__(self, members: Any) -> None:
+    def __init__(self, members: Sequence[int]) -> None:
         self.members = members  # their world ranks
         self.clock: Any = None  # the joint knowledge after all of them have begun; see `clocks`
         # Of the members that have entered, by their ranks in the communicator.

@@ -20,7 +20,7 @@ from .signatures import PICKLE
 from .steps import PERHAPS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from .buffers import Used
     from .monitor import Monitor, MpiCall, RankState
@@ -183,7 +183,7 @@ def wait(monitor: Monitor, call: MpiCall, request: object, status: object) -> No
     wait_all(monitor, call, None, (request,), None)
 
 
-def wait_all(monitor: Monitor, call: MpiCall, cls: object, requests: Any, statuses: object) -> None:
+def wait_all(monitor: Monitor, call: MpiCall, cls: object, requests: Iterable[object], statuses: object) -> None:
     """Check ``Waitall``."""
     records = call.rank.requests
     for request in requests:

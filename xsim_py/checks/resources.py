@@ -5,7 +5,7 @@ These are communicators, groups, datatypes, windows, files ...
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from xsim_py.code_origin import PACKAGE
 from xsim_py.findings import RESOURCE_LEAK
@@ -48,7 +48,7 @@ class _Created:
 
     __slots__ = ("count", "impl", "kind", "place", "title")
 
-    def __init__(self, impl: Any, kind: str, title: str, place: Place) -> None:
+    def __init__(self, impl: object, kind: str, title: str, place: Place) -> None:
         self.impl = impl
         self.kind = kind
         self.title = title
@@ -56,7 +56,7 @@ class _Created:
         self.count = 0
 
 
-def note_created(call: MpiCall, result: Any) -> None:
+def note_created(call: MpiCall, result: object) -> None:
     """Record an object returned by a call, if it must be freed.
 
     Objects behind an attribute, such as `comm.group`, are exempt: nothing in the program shows that a call has created

@@ -36,7 +36,7 @@ SUM = INSTANCES["SUM"]
 _ndarray = np.ndarray
 
 
-def _window_of(call: MpiCall, win: Any) -> OpenWindow | None:
+def _window_of(call: MpiCall, win: object) -> OpenWindow | None:
     """Return the state of a window; None for a null window."""
     if impl_of(win) is null_of(win):
         return None
@@ -51,7 +51,14 @@ def _window_of(call: MpiCall, win: Any) -> OpenWindow | None:
 
 
 def _access(
-    monitor: Monitor, call: MpiCall, mine: OpenWindow, how: str, parsed: Any, target: int, where: Any, op: Any = None
+    monitor: Monitor,
+    call: MpiCall,
+    mine: OpenWindow,
+    how: str,
+    parsed: Any,
+    target: int,
+    where: object,
+    op: object = None,
 ) -> Access | None:
     """Record an access that begins now; return None if its target does not exist."""
     window = mine.window
@@ -310,7 +317,7 @@ def _free_buffers(accesses: Iterable[Access]) -> None:
             access.used = None
 
 
-def _one(_: OpenWindow, target: Any) -> Iterable[int]:
+def _one(_: OpenWindow, target: int) -> Iterable[int]:
     return (target,)
 
 
@@ -335,7 +342,7 @@ def _ending(call: MpiCall, mine: OpenWindow) -> After | None:
     return done
 
 
-def _fence(monitor: Monitor, call: MpiCall, win: Any, assertion: int) -> After | None:
+def _fence(monitor: Monitor, call: MpiCall, win: object, assertion: int) -> After | None:
     mine = _window_of(call, win)
     if mine is None:
         return None
@@ -462,7 +469,7 @@ def _await_signals(monitor: Monitor, call: MpiCall, mine: OpenWindow, kind: str,
     return signals
 
 
-def _ranks_in_window(mine: OpenWindow, group: Any) -> list[int]:
+def _ranks_in_window(mine: OpenWindow, group: object) -> list[int]:
     """Return the ranks of a group's members in a window."""
     try:
         return [mine.window.comm.ranks.index(rank) for rank in members_of(group).ranks]
@@ -470,10 +477,10 @@ def _ranks_in_window(mine: OpenWindow, group: Any) -> list[int]:
         return []
 
 
-def _created(monitor: Monitor, call: MpiCall, cls: Any, *args: Any) -> After:
+def _created(monitor: Monitor, call: MpiCall, cls: object, *args: object) -> After:
     caller = "" if call.frame is None else call.frame.f_code.co_filename  # the file that calls the method
 
-    def done(win: Any) -> None:
+    def done(win: object) -> None:
         mine = _window_of(call, win)
         if mine is not None:  # collective: whatever precedes it on any member happened before
             entry = CollectiveCall(call.rank.number, "Win", call.place)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from xsim_py.mpi.rma.window import Window
+
     from .records import Access, Place, Signal
 
 
@@ -34,7 +36,7 @@ class OpenWindow:
         "window",
     )
 
-    def __init__(self, window: Any) -> None:
+    def __init__(self, window: Window) -> None:
         self.window = window
         self.key = (window.comm.cid, window.comm.ranks[0])
         self.open: dict[int, dict[Access, None]] = {}  # the incomplete accesses, by target, in order

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -82,7 +83,7 @@ def _substitute(patches: Patches, namespace: dict[str, Any], real: dict[str, Mod
             patches.put(namespace, name, twins[id(value)][1])
 
 
-def _table_of_rank(name: str, make: Any) -> Any:
+def _table_of_rank(name: str, make: Callable[[], Any]) -> Any:
     fiber = current.fiber
     if fiber is None:
         return make()

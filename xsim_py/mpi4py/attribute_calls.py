@@ -23,7 +23,7 @@ class Attributed(Handle):
         """Return the modifiable attributes of the object."""
         raise NotImplementedError
 
-    def Get_attr(self, keyval: int) -> Any:
+    def Get_attr(self, keyval: int) -> object:
         return attributes.get_attribute(self._attributes(), self._kind, keyval)
 
     def Set_attr(self, keyval: int, attrval: object) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -72,7 +72,9 @@ class CommHandle(Handle):
         self._live()
         return fail(c.ERR_COMM, "the communicator was freed")
 
-    def _make_uniform(self, name: str, make: Callable[..., Any], *args: Any, members: Any = None) -> Any:
+    def _make_uniform(
+        self, name: str, make: Callable[..., Any], *args: object, members: Sequence[int] | None = None
+    ) -> Any:
         """Create a communicator, with the same outcome on all participants if so requested."""
         comm = self._comm()
         if comm.implicit.uniform == "local":

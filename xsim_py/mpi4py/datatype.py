@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 from xsim_py.mpi import attributes, construct, external32
 from xsim_py.mpi import constants as c
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 
-def _index(value: Any) -> int:
+def _index(value: SupportsIndex | float) -> int:
     """Return an integer argument; like mpi4py, truncate a float."""
     return int(value) if isinstance(value, float) else operator.index(value)
 

@@ -6,7 +6,7 @@ import operator
 import os
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any, ClassVar, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
@@ -35,6 +35,9 @@ from .methods import Method, add_methods, attribute
 from .request import Request
 from .request_tasks import Task, set_empty
 from .status import Status, set_message
+
+if TYPE_CHECKING:
+    from xsim_py.mpi.calls import Background
 
 __all__ = ["FILE_NULL", "File", "Register_datarep"]
 
@@ -83,7 +86,7 @@ class _Transfer(Task):
 
     __slots__ = ()
 
-    def _background(self, operation: Any, status: Status | None) -> None:
+    def _background(self, operation: Background, status: Status | None) -> None:
         _fill(status, operation.result)
 
 

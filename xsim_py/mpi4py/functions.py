@@ -311,7 +311,7 @@ def _set_abort_status(status: int) -> None:
     """Do nothing: an exception that ends a rank always ends the job here."""
 
 
-def _comm_lock_table(comm: Any) -> dict[Hashable, Any]:
+def _comm_lock_table(comm: object) -> dict[Hashable, Any]:
     state = comm_of(comm)
     if state.locks is None:
         state.locks = {}

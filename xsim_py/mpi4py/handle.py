@@ -132,7 +132,7 @@ class Handle:
         raise ValueError(f"cannot serialize 'mpi4py.MPI.{type(self).__name__}' instance")
 
     @classmethod
-    def fromhandle(cls, handle: int) -> Any:
+    def fromhandle(cls, handle: int) -> Self:
         impl = handles.object_of(operator.index(handle))
         if impl is None:
             fail(cls._error, f"unknown handle {handle}")
@@ -146,14 +146,14 @@ class Handle:
         return self.handle
 
     @classmethod
-    def fromint(cls, arg: int, /) -> Any:
+    def fromint(cls, arg: int, /) -> Self:
         return cls.fromhandle(arg)
 
     def py2f(self) -> int:
         return self.handle
 
     @classmethod
-    def f2py(cls, arg: int) -> Any:
+    def f2py(cls, arg: int) -> Self:
         return cls.fromhandle(arg)
 
 

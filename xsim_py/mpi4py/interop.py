@@ -63,7 +63,7 @@ _new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 _ALIVE: list[Any] = []
 
 
-def _capsule(function: Callable[[Any], Any], result: Any, argument: Any, signature: str) -> object:
+def _capsule(function: Callable[[Any], Any], result: type | None, argument: type, signature: str) -> object:
     """Return a capsule of a C function that calls a Python function."""
     called, name = ctypes.PYFUNCTYPE(result, argument)(function), signature.encode()
     _ALIVE.extend((called, name))  # the capsule stores only their addresses

@@ -175,17 +175,17 @@ class Management(HasErrorHandler, Attributed, CommHandle):
         self._hint(made, dict(hints) if hints else None)
         return copy
 
-    def Create(self, group: Group) -> Any:
+    def Create(self, group: Group) -> Comm:
         made = self._make_uniform("Comm.Create", manage.create, member_ranks(self, group))
         return self._new(made, self._plain_class())
 
-    def Split(self, color: int = 0, key: int = 0) -> Any:
+    def Split(self, color: int = 0, key: int = 0) -> Comm:
         comm = self._comm()
         if color < 0 and color != c.UNDEFINED:
             comm.fail(c.ERR_ARG, f"color {color} is negative")
         return self._new(self._make_uniform("Comm.Split", manage.split, color, key), self._plain_class())
 
-    def Split_type(self, split_type: int, key: int = 0, info: Info = INFO_NULL) -> Any:
+    def Split_type(self, split_type: int, key: int = 0, info: Info = INFO_NULL) -> Comm:
         comm = self._comm()
         node = comm.fabric.settings.machine.node_of[comm.box.rank.number]
         if split_type == c.UNDEFINED:

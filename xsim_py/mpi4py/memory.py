@@ -118,7 +118,7 @@ class buffer(np.ndarray, metaclass=_OnlyOwnNames):
         return 0 if self._base is None else int(self.__array_interface__["data"][0])
 
     @property
-    def obj(self) -> Any:
+    def obj(self) -> object:
         base = self._base
         return base.obj if isinstance(base, memoryview) else base
 

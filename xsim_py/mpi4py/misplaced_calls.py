@@ -52,7 +52,7 @@ def reject_misplaced_calls() -> None:
 
 def _checking(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     @wraps(function)
-    def check(handle: Any) -> Any:
+    def check(handle: object) -> Any:
         phase = of_process_now()
         if (phase.finalized or not phase.initialized) and not phase.has_session:
             abort_misplaced("after MPI_Finalize" if phase.finalized else "before MPI_Init")

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import copyreg
 import operator
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from pickle import HIGHEST_PROTOCOL, dumps, loads
 from types import BuiltinFunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from xsim_py.mpi.collectives.trees import senders_up
 from .inside import impl_of
 from .op import INSTANCES, Op
 from .pickling import dump, is_default
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["PredefinedFold", "fold_of_objects", "is_plain", "pickles_by_default"]
 
@@ -77,7 +80,7 @@ class PredefinedFold:
         self.name = impl_of(op).name
         self._function = impl_of(op).python
 
-    def kind(self, obj: Any, ranks: int) -> Any:
+    def kind(self, obj: Any, ranks: int) -> Hashable:
         """Return the kind that must be equal on all `ranks`.
 
         If it is None, the messages are simulated individually.
@@ -94,7 +97,7 @@ class PredefinedFold:
             return "plain"
         return self._of_numpy(obj, ranks) if of is np.ndarray or of in _NUMPY else None
 
-    def _of_numpy(self, obj: Any, ranks: int) -> object:
+    def _of_numpy(self, obj: NDArray[Any] | np.generic, ranks: int) -> object:
         """Return the `kind` of a numpy object, whose combination may warn of an overflow or NaN."""
         form, array, name = obj.dtype.kind, obj.ndim > 0, self.name
         if form not in "biufc" or not obj.size:  # strides of empty arrays change when unpickled
@@ -145,7 +148,7 @@ class PredefinedFold:
         return levels, [dumps(each, HIGHEST_PROTOCOL) for each in results]
 
 
-def _sums_fit(obj: Any, ranks: int) -> bool:
+def _sums_fit(obj: NDArray[Any] | np.generic, ranks: int) -> bool:
     """Return True if no sum of `ranks` such values overflows its type."""
     form, parts = obj.dtype, (obj.real, obj.imag) if obj.dtype.kind == "c" else (obj,)
     if form.kind == "b":

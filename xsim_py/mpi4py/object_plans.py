@@ -80,7 +80,7 @@ def bcast(comm: Communicator, name: str, obj: Any, root: int, packed: bool = Fal
     data = None if role != "root" else obj if packed else dump(obj)
     ch = channel(comm, note(name, root_of(comm, root)), check=False)
 
-    def body() -> Any:
+    def body() -> object:
         size = None if data is None else packed_size(data)
         size = algorithm_for(ch, "bcast", _COUNT.size, role=role)(ch, size, root, _COUNT.size) or size
         size_bytes = 0 if size is None else sizes_of([size])[0]
@@ -118,7 +118,7 @@ def scatter(comm: Communicator, name: str, objects: object, root: int) -> Plan:
         return ftco.scatter(comm, name, parts, root)
     ch = channel(comm, note(name, root_of(comm, root)), check=False)
 
-    def body() -> Any:
+    def body() -> object:
         sizes = None if parts is None else [packed_size(part) for part in parts]
         algorithm_for(ch, "scatter", _COUNT.size, role=role)(ch, sizes, root)
         received = algorithm_for(ch, "scatterv", role=role)(ch, parts, root)
@@ -268,7 +268,7 @@ def reduce(comm: Communicator, name: str, obj: object, op: Operator, root: int) 
     ch.algorithm = "inter"
     local = ch.local
 
-    def body() -> Any:
+    def body() -> object:
         if role == "root":
             return _receive(ch, 0)
         if role == "member":
@@ -295,7 +295,7 @@ def allreduce(comm: Communicator, name: str, obj: object, op: Operator) -> Plan:
     ch.algorithm = "inter"
     local = ch.local
 
-    def body() -> Any:
+    def body() -> object:
         result = _reduce_to(local, obj, op, 0)
         if ch.rank == 0:
             result = _swap(ch, 0, result)
@@ -308,7 +308,7 @@ def _reduce_and_broadcast(ch: CollectiveChannel, obj: object, op: Operator) -> b
     return _bcast_from_0(ch, _reduce_to(ch, obj, op, 0))
 
 
-def _load_one(data: bytes | SharedBlocks) -> Any:
+def _load_one(data: bytes | SharedBlocks) -> object:
     """Load the object of a message, which other ranks may receive, too."""
     return load(data) if isinstance(data, bytes) else _load_all(data)[0]
 
@@ -323,7 +323,7 @@ def scan(comm: Communicator, name: str, exclusive: bool, obj: object, op: Operat
     fold = fold_of_objects(op)
     form, algorithm = forms.OBJECTS_TO_SCAN[exclusive], _exscan if exclusive else _scan
 
-    def body() -> Any:
+    def body() -> object:
         received = perform(ch, form, algorithm, obj, op, fold, ch.size)
         if type(received) is not SharedBlocks:
             return received
@@ -351,5 +351,5 @@ def _scan(ch: CollectiveChannel, obj: object, op: Operator, exclusive: bool = Fa
     return result
 
 
-def _exscan(ch: CollectiveChannel, obj: object, op: Operator) -> Any:
+def _exscan(ch: CollectiveChannel, obj: object, op: Operator) -> object:
     return _scan(ch, obj, op, True)

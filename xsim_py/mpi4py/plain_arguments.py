@@ -103,7 +103,7 @@ def converting(
     ]
 
     @wraps(function)
-    def call(*args: object, **kwargs: object) -> Any:
+    def call(*args: object, **kwargs: object) -> object:
         for place, converted in places:
             if place >= len(args):
                 break

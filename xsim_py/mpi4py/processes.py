@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.mpi import constants as c
@@ -103,13 +103,13 @@ class ProcessCreation(Management):
         raise NotImplementedError
 
 
-def _arguments(args: Any) -> tuple[str, ...]:
+def _arguments(args: Iterable[PathLike] | None) -> tuple[str, ...]:
     if args is None:
         return ()
     return tuple(_plain(arg) for arg in ([args] if isinstance(args, str | bytes) else args))
 
 
-def _plain(text: Any) -> str:
+def _plain(text: PathLike) -> str:
     return plain_text(os.fsdecode(text))
 
 

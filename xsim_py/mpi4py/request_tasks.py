@@ -143,7 +143,7 @@ class _Delivered:
     It stays until the task is completed.
     """
 
-    def __init__(self, task: Task, finish: Callable[[Any], Any], value: Any) -> None:
+    def __init__(self, task: Task, finish: Callable[[Any], Any], value: object) -> None:
         self.task = task
         self.finish = finish
         self.value = value
@@ -213,14 +213,21 @@ class GeneralizedOperation(Operation):
 
     __slots__ = ("args", "cancel_fn", "free_fn", "kwargs", "query_fn", "result")
 
-    def __init__(self, query_fn: Any, free_fn: Any, cancel_fn: Any, args: Any, kwargs: Any) -> None:
+    def __init__(
+        self,
+        query_fn: Callable[..., object] | None,
+        free_fn: Callable[..., object] | None,
+        cancel_fn: Callable[..., object] | None,
+        args: Any,
+        kwargs: Any,
+    ) -> None:
         super().__init__()
         self.query_fn = query_fn
         self.free_fn = free_fn
         self.cancel_fn = cancel_fn
         self.args = tuple(args) if args is not None else ()
         self.kwargs = dict(kwargs) if kwargs is not None else {}
-        self.result: Any = None
+        self.result: object = None
 
     def describe(self) -> str:
         """Return one line for the deadlock report."""
@@ -252,7 +259,7 @@ class GeneralizedOperation(Operation):
         if self.cancel_fn is not None:
             self._call(self.cancel_fn, self.done)
 
-    def _call(self, function: Any, *first: Any) -> None:
+    def _call(self, function: Callable[..., object], *first: object) -> None:
         """Call one of the program's functions.
 
         Its exception is printed and becomes an MPI error, as in mpi4py.

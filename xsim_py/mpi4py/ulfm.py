@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -104,7 +104,7 @@ def _request(call: Operation, finish: Callable[[], None]) -> Request:
     return handle_of(Request, Task(call, lambda _: finish()))
 
 
-def as_c_int(value: Any) -> int:
+def as_c_int(value: SupportsIndex) -> int:
     """Return a number as a C int; raise OverflowError if it does not fit, as in mpi4py."""
     number = operator.index(value)
     if not -(2**31) <= number < 2**31:

@@ -70,7 +70,7 @@ def _reject(method: Callee, go: Callable[..., Any], handle: object, *args: objec
     return not_covered(f"Intercomm.{method.name}" if method.owner is Intercomm else method.title)
 
 
-def _is_alone(handle: Any) -> bool:
+def _is_alone(handle: object) -> bool:
     """Return True if a handle's communicator, window or file has only one process."""
     if isinstance(handle, Win):
         comm = window_of(handle).comm

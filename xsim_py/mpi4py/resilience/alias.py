@@ -342,7 +342,7 @@ def give_up(comm: Communicator, how: str, name: str, why: str) -> None:
 
 
 def attempt_call(
-    comm: Communicator, function: Callable[..., R], *args: Any
+    comm: Communicator, function: Callable[..., R], *args: object
 ) -> tuple[R | None, errors.Exception | None]:
     """Call a function whose errors on `comm` bypass the program's error handlers.
 

@@ -7,7 +7,7 @@ both are the usual operation.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -112,7 +112,9 @@ def gather_objects(inner: Communicator, name: str, whole: Communicator, shift: b
     return size_bytes, spread, ch
 
 
-def scatter_objects(inner: Communicator, name: str, whole: Communicator, shift: bool, objs: Any, root: int) -> Plan:
+def scatter_objects(
+    inner: Communicator, name: str, whole: Communicator, shift: bool, objs: Iterable[object] | None, root: int
+) -> Plan:
     """Plan a scatter of a list with an object for each original member."""
     if root == inner.me and inner.context.size < whole.context.size and objs is not None:
         every = list(objs)

@@ -8,7 +8,7 @@ succeeded.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import management as manage
@@ -22,6 +22,9 @@ from xsim_py.mpi4py.plain_arguments import integer
 
 from .alias import adopt, alias_of, attempt_call, drop_alias, is_about_failures, not_covered, raise_on
 
+if TYPE_CHECKING:
+    from xsim_py.mpi4py.comm import Comm
+
 __all__ = ["COVERED"]
 
 
@@ -31,7 +34,7 @@ def _check_intra(comm: Communicator, name: str) -> Communicator:
     return comm
 
 
-def _dup(go: object, self: Any, info: Info | None = None) -> object:
+def _dup(go: object, self: Comm, info: Info | None = None) -> object:
     """Make another alias of the same members, including failed ones."""
     comm = _check_intra(self._comm(), "Comm.Dup")
     created = alias_of(comm).run_collective(manage.duplicate)
@@ -40,7 +43,7 @@ def _dup(go: object, self: Any, info: Info | None = None) -> object:
     return self._duplicate(adopt(Communicator(context, comm.box, me=comm.me), created), info)
 
 
-def _split(go: Callable[..., Any], self: Any, color: int, key: int) -> object:
+def _split(go: Callable[..., Any], self: Comm, color: int, key: int) -> object:
     """Split the survivors."""
     comm = _check_intra(self._comm(), "Comm.Split")
     color = integer(color)
@@ -49,12 +52,12 @@ def _split(go: Callable[..., Any], self: Any, color: int, key: int) -> object:
     return _of_survivors(go, self, comm, color, key)
 
 
-def _split_type(go: Callable[..., Any], self: Any, *args: Any) -> object:
+def _split_type(go: Callable[..., Any], self: Comm, *args: object) -> object:
     """Split the survivors by the resources that they share."""
     return _of_survivors(go, self, _check_intra(self._comm(), "Comm.Split_type"), *args)
 
 
-def _of_survivors(go: Callable[..., Any], self: Any, comm: Communicator, *args: Any) -> object:
+def _of_survivors(go: Callable[..., Any], self: Comm, comm: Communicator, *args: object) -> object:
     """Make the communicator that the method makes from the inner one."""
 
     def act(inner: Communicator) -> Communicator | None:
@@ -64,7 +67,7 @@ def _of_survivors(go: Callable[..., Any], self: Any, comm: Communicator, *args: 
     return self._new(alias_of(comm).run_collective(act), self._plain_class())
 
 
-def _create(go: object, self: Any, group: Group) -> object:
+def _create(go: object, self: Comm, group: Group) -> object:
     """Make a communicator of the survivors of a group."""
     comm = _check_intra(self._comm(), "Comm.Create")
     members = member_ranks(self, group)
@@ -79,14 +82,14 @@ def _create(go: object, self: Any, group: Group) -> object:
     return self._new(alias_of(comm).run_collective(act), self._plain_class())
 
 
-def _free(go: Callable[..., None], self: Any) -> None:
+def _free(go: Callable[..., None], self: Comm) -> None:
     """Free the program's communicator, and drop the inner one."""
     comm = self._impl
     go(self)
     drop_alias(comm)
 
 
-def _disconnect(go: object, self: Any) -> None:
+def _disconnect(go: object, self: Comm) -> None:
     """Wait for the survivors, and free the communicator.
 
     On an intercommunicator to spawned processes nothing is repaired: once a process has failed, the others do not wait.

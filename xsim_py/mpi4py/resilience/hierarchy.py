@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
@@ -36,6 +36,10 @@ from xsim_py.process.ranks import current
 
 from .alias import Alias, LocalError, run_attempt, shrink, traced_phase, until_agreed, with_same_members
 from .attempts import NO_ROOT, ROOTED, check_root, undo_in_place
+
+if TYPE_CHECKING:
+    from xsim_py.mpi.calls import CollectiveChannel, Note
+    from xsim_py.mpi4py.op import Op
 
 __all__ = ["OPERATIONS", "Hierarchy", "run"]
 
@@ -187,7 +191,7 @@ def _skip(comm: Communicator, first: int, last: int) -> None:
 # -------------------------------------------------------------------------------------------- levels of an operation
 
 
-def _recorded(comm: Communicator, described: Any, body: Callable[[Any], Any], size_bytes: int) -> Any:
+def _recorded(comm: Communicator, described: Note, body: Callable[[Any], Any], size_bytes: int) -> Any:
     """Run a part of an operation on one communicator, and record it as a collective."""
     fiber: Any = current.fiber
     start_ps = fiber.clock_ps
@@ -198,7 +202,7 @@ def _recorded(comm: Communicator, described: Any, body: Callable[[Any], Any], si
 
 
 def _barrier_on(comm: Communicator, name: str) -> None:
-    def body(ch: Any) -> None:
+    def body(ch: CollectiveChannel) -> None:
         perform(ch, forms.BARRIER, plans.algorithm_for(ch, "barrier"))
 
     _recorded(comm, note(name), body, 0)
@@ -209,7 +213,7 @@ def _bcast_on(
 ) -> bytes:
     """Broadcast the root's data."""
 
-    def body(ch: Any) -> bytes | Any | None:
+    def body(ch: CollectiveChannel) -> bytes | Any | None:
         algorithm = plans.algorithm_for(ch, "bcast", size_bytes)
         received = algorithm(ch, data, root, size_bytes)
         return data if received is None else received
@@ -223,7 +227,7 @@ def _bcast_on(
 def _reduce_on(comm: Communicator, name: str, data: bytes, fold: Fold, op_name: str, root: int) -> bytes | None:
     """Reduce to the root."""
 
-    def body(ch: Any) -> bytes | None:
+    def body(ch: CollectiveChannel) -> bytes | None:
         algorithm = plans.algorithm_for(ch, "reduce", len(data), fold.commutative, unit_bytes=fold.unit_bytes)
         return algorithm(ch, data, fold, root)  # type: ignore[no-any-return]
 
@@ -234,7 +238,7 @@ def _reduce_on(comm: Communicator, name: str, data: bytes, fold: Fold, op_name: 
 def _allreduce_on(comm: Communicator, name: str, data: bytes, fold: Fold, op_name: str) -> bytes:
     """Reduce to all ranks."""
 
-    def body(ch: Any) -> bytes:
+    def body(ch: CollectiveChannel) -> bytes:
         algorithm = plans.algorithm_for(ch, "allreduce", len(data), fold.commutative, unit_bytes=fold.unit_bytes)
         return perform(ch, forms.VECTOR, algorithm, data, fold)  # type: ignore[no-any-return]
 
@@ -303,7 +307,7 @@ def _reduced(levels: Hierarchy, name: str, data: bytes, fold: Fold, op_name: str
     return found if me == root else None
 
 
-def _reduce(levels: Hierarchy, plan: object, name: str, sendbuf: object, recvbuf: object, op: Any, root: int) -> None:
+def _reduce(levels: Hierarchy, plan: object, name: str, sendbuf: object, recvbuf: object, op: Op, root: int) -> None:
     check_root(levels.outer, root)
     if levels.outer.me == root:
         data, vector = plans.operands(levels.outer, sendbuf, recvbuf)
@@ -330,7 +334,7 @@ def _reduce_object(
     return found if me == root else None
 
 
-def _allreduce(levels: Hierarchy, plan: object, name: str, sendbuf: object, recvbuf: object, op: Any) -> None:
+def _allreduce(levels: Hierarchy, plan: object, name: str, sendbuf: object, recvbuf: object, op: Op) -> None:
     data, vector = plans.operands(levels.outer, sendbuf, recvbuf)
     fold, op_name = plans.fold_of(op, vector.datatype), plans.op_name(op)
     local = levels.local
@@ -342,7 +346,7 @@ def _allreduce(levels: Hierarchy, plan: object, name: str, sendbuf: object, recv
     vector.unpack(_bcast_on(local, name, found if local.me == own else None, own, len(data), op_name))
 
 
-def _allreduce_object(levels: Hierarchy, plan: Callable[..., Any], name: str, obj: Any, op: Any) -> object:
+def _allreduce_object(levels: Hierarchy, plan: Callable[..., Any], name: str, obj: object, op: Op) -> object:
     local = levels.local
     own = levels.place_in(local, levels.master_of(levels.outer.me))
     found = objects.reduce(local, name, obj, op, own)[1]()

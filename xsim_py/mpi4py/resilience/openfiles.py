@@ -62,7 +62,7 @@ def _aliased_files() -> dict[OpenFile, AliasedFile]:
     return found
 
 
-def _open(go: Callable[..., Any], cls: type[File], comm: Any, *args: Any) -> object:
+def _open(go: Callable[..., Any], cls: type[File], comm: object, *args: Any) -> object:
     return cls._opened(_open_file, comm, *args) if isinstance(comm, Intracomm) else go(cls, comm, *args)
 
 
@@ -99,7 +99,7 @@ def _close(go: object, self: Any) -> None:
         _aliased_files().pop(file).run_collective(manage.close)
 
 
-def _among_survivors(go: Callable[..., Any], self: Any, *args: Any) -> None:
+def _among_survivors(go: Callable[..., Any], self: Any, *args: object) -> None:
     _aliased_files()[self._file()].run_collective(lambda file: go(self, *args))
 
 

@@ -113,7 +113,7 @@ def _create(go: Callable[..., Any], cls: type[Win], *args: object) -> object:
     return created
 
 
-def _begin(option: str, go: Callable[..., Any], self: Any, origin: object, target_rank: int, target: object) -> None:
+def _begin(option: str, go: Callable[..., Any], self: Win, origin: object, target_rank: int, target: object) -> None:
     """Begin a Put or a Get, which is repeated if its epoch fails."""
     operation = _Operation(option, go, origin, integer(target_rank), target)
     aliased = _aliased_windows()[self._window()]
@@ -121,7 +121,7 @@ def _begin(option: str, go: Callable[..., Any], self: Any, origin: object, targe
     aliased.pending.append(operation)
 
 
-def _fence(go: object, self: Any, assertion: int) -> None:
+def _fence(go: object, self: Win, assertion: int) -> None:
     """End an epoch and begin the next, among the survivors."""
     assertion = integer(assertion)
     aliased = _aliased_windows()[self._window()]
@@ -133,7 +133,7 @@ def _fence(go: object, self: Any, assertion: int) -> None:
         raise problem
 
 
-def _free(go: object, self: Any) -> None:
+def _free(go: object, self: Win) -> None:
     """Free the window, when all survivors have called it."""
     first = self._window()
     aliased = _aliased_windows()[first]
