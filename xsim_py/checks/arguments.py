@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.findings import INVALID_PARAMETER, PARAMETER_MATCHING
-from xsim_py.mpi4py.bufspec import message
+from xsim_py.mpi4py.bufspec import UserBuffer, message
 from xsim_py.mpi4py.datatype import INSTANCES
 
 from . import buffers
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from xsim_py.mpi.datatype import Type
-    from xsim_py.mpi4py.bufspec import UserBuffer
 
     from .monitor import After, Monitor, MpiCall
 

@@ -26,7 +26,7 @@ from .conflicts import drop_ordered
 from .copies import into_copy
 from .point_to_point import core_of
 from .records import CollectiveCall, CollectiveCalls
-from .requests import of_request
+from .requests import RequestRecord, of_request
 from .signatures import Signature, described, of_buffer, of_elements, same
 from .significant import check_blocks, check_buffers, guards, receives, significant
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from xsim_py.mpi4py.comm import Comm
 
     from .monitor import After, Monitor, MpiCall
-    from .requests import RequestRecord
 
 _MOST_BLOCKS = 1024
 

@@ -6,11 +6,11 @@ import operator
 import os
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
+from typing import Any, ClassVar, NoReturn, Self, TypeVar
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
-from xsim_py.mpi.calls import begin
+from xsim_py.mpi.calls import Background, begin
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.construct import duplicate
 from xsim_py.mpi.datatype import Type
@@ -35,9 +35,6 @@ from .methods import Method, add_methods, attribute
 from .request import Request
 from .request_tasks import Task, set_empty
 from .status import Status, set_message
-
-if TYPE_CHECKING:
-    from xsim_py.mpi.calls import Background
 
 __all__ = ["FILE_NULL", "File", "Register_datarep"]
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.batched import forms
-from xsim_py.mpi.calls import ABANDONED, channel, note, perform, record
+from xsim_py.mpi.calls import ABANDONED, CollectiveChannel, Note, channel, note, perform, record
 from xsim_py.mpi.collectives.channel import Fold
 from xsim_py.mpi.comm import Communicator, ReportName, derive_cid, shared_context
 from xsim_py.mpi.failures import repair
@@ -38,7 +38,6 @@ from .alias import Alias, LocalError, run_attempt, shrink, traced_phase, until_a
 from .attempts import NO_ROOT, ROOTED, check_root, undo_in_place
 
 if TYPE_CHECKING:
-    from xsim_py.mpi.calls import CollectiveChannel, Note
     from xsim_py.mpi4py.op import Op
 
 __all__ = ["OPERATIONS", "Hierarchy", "run"]
