@@ -41,7 +41,7 @@ def bounds(array: Any) -> tuple[int, int]:
 
 def covers(pieces: list[tuple[int, int]], array: NDArray[Any]) -> bool:
     """Return True if pieces of memory cover a whole array, so that any element of it is in them."""
-    return array.flags.c_contiguous and sum(end - start for start, end in pieces) == array.nbytes  # type: ignore[no-any-return]
+    return array.flags.c_contiguous and sum(end - start for start, end in pieces) == array.nbytes
 
 
 def shared(part: NDArray[Any], start: int, end: int) -> list[tuple[int, int]]:
