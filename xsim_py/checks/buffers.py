@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -119,6 +119,9 @@ class PackedBlocks:
     def crc(self) -> int:
         """Return the checksum of the current content."""
         return crc32(self._parsed.pack_blocks(len(self._parsed.counts)).data)
+
+
+_Memory: TypeAlias = _Flat | PackedMemory | PackedBlocks
 
 
 @lru_cache(maxsize=64)
@@ -363,7 +366,7 @@ def _use(monitor: Monitor, call: MpiCall, buf: object, *, reads: bool) -> Used |
     return Used(monitor, call.rank, memory, reads)
 
 
-def _memory(buf: object, *, reads: bool) -> _Flat | PackedMemory | PackedBlocks | None:
+def _memory(buf: object, *, reads: bool) -> _Memory | None:
     """Return the memory of a buffer argument, or None."""
     if type(buf) is _ndarray and buf.size and buf.dtype in KNOWN:  # hot path
         flags = buf.flags
@@ -375,7 +378,7 @@ def _memory(buf: object, *, reads: bool) -> _Flat | PackedMemory | PackedBlocks 
     return PackedBlocks(parsed) if isinstance(parsed, BlockBuffer) else PackedMemory(parsed)
 
 
-def _check_memory(monitor: Monitor, call: MpiCall, memory: _Flat | PackedMemory | PackedBlocks, *, reads: bool) -> None:
+def _check_memory(monitor: Monitor, call: MpiCall, memory: _Memory, *, reads: bool) -> None:
     """Find requests that use the memory of a call, and notify the windows that contain it."""
     if call.rank.exposed:
         _notify_windows(call, memory.pieces, reads=reads)
@@ -452,12 +455,7 @@ def exchange_guards(monitor: Monitor, call: MpiCall, title: str, *uses: Used | N
 
 
 def _overlap(
-    monitor: Monitor,
-    call: MpiCall,
-    read: _Flat | PackedMemory | PackedBlocks,
-    written: _Flat | PackedMemory | PackedBlocks,
-    words: str = "send and receive",
-    title: str = "",
+    monitor: Monitor, call: MpiCall, read: _Memory, written: _Memory, words: str = "send and receive", title: str = ""
 ) -> bool:
     """Return True if a call reads and writes the same bytes, after noting that."""
     if read.array is not None and written.array is not None and _are_disjoint(read.array, written.array):
@@ -491,7 +489,7 @@ def _notify_windows(call: MpiCall, pieces: list[tuple[int, int]], *, reads: bool
             exposed.record_access(LOAD if reads else STORE, call.place, inside, None, None)
 
 
-def _check_unused(monitor: Monitor, call: MpiCall, memory: _Flat | PackedMemory | PackedBlocks, *, reads: bool) -> None:
+def _check_unused(monitor: Monitor, call: MpiCall, memory: _Memory, *, reads: bool) -> None:
     """Find the active requests that use memory which a call is about to use; both may read it."""
     mine, in_use = memory.array, call.rank.buffers
     noted: set[tuple[object, ...]] = set()  # a loop may leave many requests of one line open: one finding for all

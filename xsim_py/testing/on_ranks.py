@@ -37,7 +37,7 @@ UNTIL = pytest.StashKey[float]()
 _SHARED = pytest.StashKey[set[str]]()
 """Shared objects of ranks that a warning has named."""
 
-_IN_RANKS: str = "set up in each rank"
+_IN_RANKS = "set up in each rank"
 _LEAST_S = 0.01
 
 

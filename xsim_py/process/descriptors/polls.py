@@ -8,7 +8,7 @@ import stat
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xsim_py.process.ranks import current
 from xsim_py.process.ranks.patches import Table
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from xsim_py.process.ranks.fiber import Fiber
 
+_Files: TypeAlias = "Iterable[HasFileno | int]"
 _real_select, _real_poll, _real_epoll = select.select, select.poll, getattr(select, "epoll", None)
 
 
@@ -46,13 +47,7 @@ def _is_real(fiber: Fiber, number: int) -> bool:
     return child_processes.has_real_threads(fiber.rank) or not stat.S_ISSOCK(os.fstat(number).st_mode)
 
 
-def _select(
-    reading: Iterable[HasFileno | int],
-    writing: Iterable[HasFileno | int],
-    special: Iterable[HasFileno | int],
-    timeout: float | None = None,
-    /,
-) -> object:
+def _select(reading: _Files, writing: _Files, special: _Files, timeout: float | None = None, /) -> object:
     """Wait in virtual time as `select.select` does."""
     fiber = current.here()
     if fiber is None or (timeout is not None and timeout <= 0):
