@@ -295,11 +295,6 @@ _MANAGEMENT: dict[str, Callable[..., Arguments]] = {
 }
 
 
-def _synchronises(name: str) -> bool:
-    """Return True if a blocking collective synchronises all members with each other."""
-    return name.lower().startswith(("all", "barrier", "reduce_"))
-
-
 def _in_place_argument(row: Collective) -> str:
     """Return the argument that may be MPI.IN_PLACE only on the root; empty if there is none."""
     if not row.has_root or row.is_of_objects or row.sent is None or row.received is None or row.sent is row.received:
@@ -330,7 +325,8 @@ def _follow(name: str, describe: Callable[..., Arguments]) -> Callable[..., None
 def _follow_blocking(name: str, row: Collective) -> Callable[..., After | None]:
     """Return the check of a blocking collective."""
     spelled = "Barrier" if name == "barrier" else name
-    which, synchronises, has_blocks = _in_place_argument(row), _synchronises(name), row.has_unequal_blocks
+    which, has_blocks = _in_place_argument(row), row.has_unequal_blocks
+    synchronises = name.lower().startswith(("all", "barrier", "reduce_"))
     has_two = not row.is_of_objects and row.sent is not row.received
 
     def follow(monitor: Monitor, call: MpiCall, comm: object, *args: object) -> After | None:

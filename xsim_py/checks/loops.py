@@ -105,8 +105,9 @@ def lines_of(file: str) -> LoopLines:
     for node in nodes_of(
         file
     ):  # a look before a loop, or a call, that waits for the same is the first one of its looks
-        if isinstance(node, ast.If) and awaited & _elements(node.test) and _has_loop(node):
-            deciding.update(_span(node.test))
+        if isinstance(node, ast.If) and awaited & _elements(node.test):
+            if any(isinstance(each, ast.While | ast.For) for each in ast.walk(node)):
+                deciding.update(_span(node.test))
         elif isinstance(node, ast.Call) and awaited & _elements(node) and _called(node) in recursive:
             deciding.update(_span(node))
     return LoopLines(*map(frozenset, (in_loops, deciding, outgoing, asking)))
@@ -230,10 +231,6 @@ def _recursion_conditions(function: _Function, recursive_calls: list[ast.Call]) 
 def _elements(node: ast.AST) -> set[str]:
     """Return the subscripted elements in an expression, as text."""
     return {ast.dump(each) for each in ast.walk(node) if isinstance(each, ast.Subscript)}
-
-
-def _has_loop(node: ast.AST) -> bool:
-    return any(isinstance(each, ast.While | ast.For) for each in ast.walk(node))
 
 
 def _asking(loop: ast.While | ast.For) -> set[int]:

@@ -85,14 +85,6 @@ def flush(box: Mailbox) -> None:
         raise first
 
 
-def _in_buffer(box: Mailbox) -> list[int]:
-    """Return the sizes of buffered messages waiting for their receiver.
-
-    Eager ones have left at once.
-    """
-    return [len(send.data) for send in box.sends.values() if send.buffered]
-
-
 def reserve_space(comm: Communicator, dest: int, size_bytes: int) -> None:
     """Reserve space for a message in the buffer that serves `comm`.
 
@@ -107,7 +99,8 @@ def reserve_space(comm: Communicator, dest: int, size_bytes: int) -> None:
     if attached is None:
         comm.reject(c.ERR_BUFFER, "no buffer is attached for buffered sends (MPI.Attach_buffer)")
         return
-    used = sum(size + c.BSEND_OVERHEAD for size in _in_buffer(comm.box))
+    waiting = [send for send in comm.box.sends.values() if send.buffered]  # eager ones have left at once
+    used = sum(len(send.data) + c.BSEND_OVERHEAD for send in waiting)
     if attached.capacity_bytes is not None and used + size_bytes + c.BSEND_OVERHEAD > attached.capacity_bytes:
         room = attached.capacity_bytes - used
         needed = f"{size_bytes} bytes and {c.BSEND_OVERHEAD} of overhead"

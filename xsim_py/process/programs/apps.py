@@ -94,15 +94,13 @@ def _wrong(program: object, ranks: object) -> list[str]:
     if not (isinstance(program, list | tuple) and program and all(isinstance(app, App) for app in program)):
         return _wrong_program(program)
     problems = [
-        f"ranks: expected a positive integer for an App, got {app.ranks!r}" for app in program if not _counts(app)
+        f"ranks: expected a positive integer for an App, got {app.ranks!r}"
+        for app in program
+        if not (isinstance(app.ranks, int) and app.ranks > 0)
     ]
     problems += [problem for app in program for problem in _wrong_program(app.program)]
     total = 0 if problems else sum(app.ranks for app in program)
     return problems or ([f"ranks: the programs have {total}, not {ranks}"] if total != ranks else [])
-
-
-def _counts(app: App) -> bool:
-    return isinstance(app.ranks, int) and app.ranks > 0
 
 
 def _wrong_program(program: object) -> list[str]:

@@ -174,7 +174,8 @@ def install(patches: Patches, memory_bytes: int, node_of: Sequence[int]) -> None
     values = {name: ctypes.cast(function, _POINTER).value for name, function in ours.items()}
     instructions = _chaining()
     if instructions is not None:
-        values |= {"ctx": ctypes.addressof(counting.chain), "free": _address(instructions)}
+        free = ctypes.addressof(ctypes.c_char.from_buffer(instructions))
+        values |= {"ctx": ctypes.addressof(counting.chain), "free": free}
     patches.at_end(partial(_free_last, counting, ours, instructions))  # runs after the other functions are restored
     for name, value in values.items():
         patches.at_end(partial(setattr, real, name, getattr(real, name)))
@@ -198,10 +199,6 @@ def _chaining() -> mmap.mmap | None:
         return None
     memory.write(bytes.fromhex(code))
     return memory
-
-
-def _address(memory: mmap.mmap) -> int:
-    return ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
 
 def peak_bytes(rank: Rank) -> int:

@@ -27,8 +27,9 @@ _DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 def chart_figure(chart: Chart) -> dict[str, Any]:
     """Return a chart as a plotly figure, with the same colours, markers and scales."""
     named = any(isinstance(x, str | bool) for line in chart.lines for x in line.x)
+    places = [] if named else sorted({x for line in chart.lines for x in line.x})
     axes: dict[str, Any] = {
-        "xaxis": {"type": "category"} if named else _axis(chart.x_scale, _places(chart), chart.ruler),
+        "xaxis": {"type": "category"} if named else _axis(chart.x_scale, places, chart.ruler),
         "yaxis": _axis(chart.y_scale),
     }
     title = plain_text(chart.legend).replace("\n", "<br>")
@@ -41,10 +42,6 @@ def chart_figure(chart: Chart) -> dict[str, Any]:
         showlegend=len(chart.lines) > 1,
         **axes,
     )
-
-
-def _places(chart: Chart) -> list[float]:
-    return sorted({x for line in chart.lines for x in line.x})
 
 
 def _axis(scale: str, places: list[float] | None = None, ruler: Ruler | None = None) -> dict[str, Any]:
