@@ -11,6 +11,7 @@ from xsim_py import simulate
 # A round on so many ranks, in microseconds: a step is two hops of 10 us, and 8 ns a byte.
 ROUND_US = {
     "ring": lambda ranks: 20 + 1024 * 0.008,
+    "halo": lambda ranks: 20 + 4 * 2048 * 0.008,
     "allreduce": lambda ranks: log2(ranks) * (20 + 8 * 0.008),
     "alltoall": lambda ranks: (ranks - 1) * (20 + 64 * 0.008),
 }
