@@ -7,6 +7,7 @@ import mmap
 import os
 import resource
 import signal
+import struct
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -269,7 +270,7 @@ class Child:
 
     def sent(self, count: int) -> tuple[int, ...]:
         """Return the signed integers that have come with the call; nothing unless it is this number of them."""
-        return ARGUMENTS[count].unpack_from(self.page, PAYLOAD_AT) if self.fields.sent == 8 * count else ()
+        return struct.unpack_from(f"={count}q", self.page, PAYLOAD_AT) if self.fields.sent == 8 * count else ()
 
     def call_back(self, kind: int, function: int, *arguments: int) -> int:
         """Call a function of the program and return its result; the program is inside a call."""

@@ -1,4 +1,4 @@
-/* Statuses: of empty messages without a buffer or a type, and of partitioned ones; their errors. */
+/* Statuses: of empty messages without a buffer or a type, of many requests, and of partitioned messages. */
 #include <mpi.h>
 #include <stdio.h>
 
@@ -38,6 +38,13 @@ int main(int argc, char **argv) {
   say("no source", &status);
   MPI_Request_get_status(MPI_REQUEST_NULL, &flag, &status);
   say("null request", &status);
+  MPI_Request many[40];
+  MPI_Status of_many[40];
+  for (int i = 0; i < 40; i++) many[i] = MPI_REQUEST_NULL;
+  MPI_Isend(&me, 1, MPI_INT, next, 10, MPI_COMM_WORLD, &many[3]);
+  MPI_Irecv(&flag, 1, MPI_INT, last, 10, MPI_COMM_WORLD, &many[37]);
+  MPI_Waitall(40, many, of_many);
+  say("one of many", &of_many[37]);
   int parts[4] = {0}, sent[4] = {0};
   MPI_Request both[2];
   MPI_Status statuses[2] = {0};
