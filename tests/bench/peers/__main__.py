@@ -1,12 +1,12 @@
-"""CPU time per message and memory beside those of SimGrid's SMPI, which runs C programs: ``make bench-peers``.
+"""CPU time per message and memory, compared with those of SimGrid's SMPI, which runs C programs: ``make bench-peers``.
 
-SMPI runs the C programs of this folder. Here their twins in Python run, collectives also as arrays, and, up to 256
-ranks, the same C programs. All simulate the same messages on the same network (`machine.yaml`, and a SimGrid platform
-that is made to be like it), run on one core, and take turns. What a program of one round costs is subtracted (of no
-round, where there is but one), so that the figures are for messages: the starts of Python, of SimGrid and of all ranks,
-each of which has waited once, stand in a column of their own. Each program checks the values that it receives. The
-simulated times must agree, and those of C and of Python be equal. SMPI counts 16 bytes of a header with each message,
-hence they differ by less than 1 %.
+SMPI runs the C programs of this folder. Here their twins in Python run, collectives also as arrays, and the same C
+programs: up to 256 ranks as processes, and compiled with ``--fast``. All simulate the same messages on the same network
+(`machine.yaml`, and a SimGrid platform that is made to be like it, with 16 bytes of a header for each message), run on
+one core, and take turns. What a program of one round costs is subtracted (of no round, where there is but one), so that
+the figures are for messages: the starts of Python, of SimGrid and of all ranks, each of which has waited once, are
+a separate column. Each program checks the values that it receives. All simulated times here must be equal, and
+agree with those of SMPI.
 
 The cases on a fat tree and on a dragonfly share links max-min fairly on both sides (`contention: flows`). SimGrid's
 shares depend on latencies, so there are none there, and 1 ns here; and messages are long, because of the headers.
@@ -59,6 +59,8 @@ SMPI = (
     "smpi/display-timing:yes",
     "smpi/allreduce:rdb",
     "smpi/alltoall:pair",
+    "smpi/barrier:ompi_bruck",
+    "smpi/reduce:binomial",
 )
 FAIR = ("network/optim:Full", "network/loopback-lat:0", "network/loopback-bw:1e15")
 EAGER = ("smpi/async-small-thresh:1000000000", "smpi/send-is-detached-thresh:1000000000")
@@ -94,7 +96,7 @@ NETWORKS = {
 
 @dataclass(frozen=True)
 class Case:
-    """One program, for so many ranks and rounds."""
+    """One program, for a number of ranks and rounds."""
 
     program: str
     ranks: int
@@ -205,12 +207,14 @@ class Side:
     def __init__(self, case: Case, folder: Path, name: str, network: tuple[str, ...] = SAME_NETWORK) -> None:
         self.case, self.folder, self.name, self.network = case, folder, name, network
         self.program = PROGRAMS / f"{case.program}.py"
-        if name in ("SMPI", "C"):
-            self.program = folder / f"{case.program}-{name}"
+        if name in ("SMPI", "C", "fast C"):
+            self.program = folder / f"{case.program}-{name.partition(' ')[0]}"
             words = ["-O2", *(case.sources or [str(HERE / f"{case.program}.c")]), "-o", str(self.program)]
             plus = any(word.endswith((".cc", ".cpp", ".cxx")) for word in words)
             smpi = ["smpicxx" if plus else "smpicc", *words]
-            subprocess.run(smpi if name == "SMPI" else command_line("c++" if plus else "cc", words), check=True)
+            fast = ["--fast"] * (name == "fast C")
+            line = smpi if name == "SMPI" else command_line("c++" if plus else "cc", [*fast, *words])
+            subprocess.run(line, check=True)
 
     def command(self, rounds: int, *options: str) -> list[str]:
         """Return the command, for some rounds."""
@@ -258,7 +262,7 @@ class Side:
 
 
 def compare(case: Case, sides: list[Side], repeats: int, must_agree: bool) -> None:
-    """Measure all sides by turns, and print a line for each."""
+    """Measure all sides alternately, and print a line for each."""
     first = min(case.rounds - 1, 1)
     least: dict[tuple[str, int], Run] = {}
     for _ in range(repeats):
@@ -328,7 +332,11 @@ def main() -> int:
     with TemporaryDirectory() as folder:
         for case in [*own, *(_also(*each) for each in arguments.also)]:
             names = ["SMPI"] if case.sources else ["SMPI", "Python"]
-            names += ["arrays"] * (case.program in ("allreduce", "alltoall")) + ["C"] * (case.ranks <= MOST_PROCESSES)
+            names += (
+                ["arrays"] * (case.program in ("allreduce", "alltoall"))
+                + ["C"] * (case.ranks <= MOST_PROCESSES)
+                + ["fast C"]
+            )
             sides = [Side(case, Path(folder), name, network) for name in names]
             if case.sources:
                 compare_values(case, sides[0], sides[-1])
