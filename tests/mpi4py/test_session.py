@@ -92,3 +92,15 @@ def in_a_new_world() -> list[Any]:
 def test_the_world_of_a_session_is_that_of_the_process() -> None:
     for shards in (1, 3):
         assert values(in_a_new_world, shards=shards) == [[(3, 3, 0), (3, 3, 1), (3, 3, 2)], []]
+
+
+def from_an_empty_group() -> list[Any]:
+    from mpi4py import MPI
+
+    if MPI.COMM_WORLD.rank:
+        return [MPI.Intracomm.Create_from_group(MPI.COMM_WORLD.group.Excl([0])).size]
+    return [bool(MPI.Intracomm.Create_from_group(MPI.GROUP_EMPTY))]
+
+
+def test_an_empty_group_gives_no_communicator() -> None:
+    assert values(from_an_empty_group, ranks=3) == [[False], [2], [2]]

@@ -89,6 +89,8 @@ class Intracomm(Comm, Scans, Topologies, ProcessCreation):
         info: Info = INFO_NULL,
         errhandler: Errhandler | None = None,
     ) -> Intracomm:
+        if not group.Get_size():
+            return Intracomm()
         return _configured(wrapped(cls, _from_group(group, stringtag)), info, errhandler)
 
     def _connected(self, made: Communicator) -> Intercomm:
