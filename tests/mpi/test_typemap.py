@@ -151,6 +151,11 @@ def test_neighbouring_blocks_are_one_block():
     assert not resized(tight, 0, 24).is_contiguous
 
 
+def test_long_blocks_of_contiguous_elements_need_no_memory_per_element():
+    made = hindexed(PREDEFINED["INT"], [1, 1 << 40], [0, 8])
+    assert (made.true_extent, len(made.layout.offsets)) == ((1 << 42) + 8, 2)
+
+
 def test_elements_outside_of_the_buffer_are_refused():
     column = vector(PREDEFINED["DOUBLE"], 3, 1, 4)
     for offset, size in ((0, 71), (-8, 200)):

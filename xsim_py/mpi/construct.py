@@ -16,7 +16,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi.datatype import NULL, Recipe, Type
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi.predefined import PREDEFINED
-from xsim_py.mpi.typemap import Layout, join, place, repeat
+from xsim_py.mpi.typemap import Layout, join, place, repeat, scattered
 
 
 def _not_null(*types: Type) -> None:
@@ -135,6 +135,8 @@ def _block_layout(old: Type, blocks: Sequence[tuple[int, int]]) -> Layout:
     lengths, places = np.array(blocks, np.int64).reshape(-1, 2).T
     if len(lengths) and (lengths == lengths[0]).all():
         return place(repeat(old.layout, int(lengths[0]), old.extent), places)
+    if old.layout.is_block and old.size == old.extent:  # each is one run of bytes, however long
+        return scattered(places + old.layout.low, lengths * old.size)
     first = np.cumsum(lengths) - lengths
     within = np.arange(int(lengths.sum())) - np.repeat(first, lengths)
     return place(old.layout, np.repeat(places, lengths) + within * old.extent)

@@ -209,7 +209,7 @@ def _empty() -> Layout:
     return Layout((), none, none)
 
 
-def _scattered(offsets: Integers, lengths: Integers) -> Layout:
+def scattered(offsets: Integers, lengths: Integers) -> Layout:
     """Return a layout of single blocks; consecutive blocks adjacent in memory are merged."""
     if not lengths.all():
         offsets, lengths = offsets[lengths > 0], lengths[lengths > 0]
@@ -246,7 +246,7 @@ def place(layout: Layout, origins: Integers) -> Layout:
         moved = Layout(layout.dims, layout.offsets + origins[0], layout.lengths)
         return repeat(moved, len(origins), stride)
     offsets, lengths = layout.blocks()
-    return _scattered((origins[:, None] + offsets).reshape(-1), np.tile(lengths, len(origins)))
+    return scattered((origins[:, None] + offsets).reshape(-1), np.tile(lengths, len(origins)))
 
 
 def join(layouts: Sequence[Layout]) -> Layout:
@@ -257,4 +257,4 @@ def join(layouts: Sequence[Layout]) -> Layout:
     if len(layouts) == 1:
         return layouts[0]
     pieces = [layout.blocks() for layout in layouts]
-    return _scattered(np.concatenate([p[0] for p in pieces]), np.concatenate([p[1] for p in pieces]))
+    return scattered(np.concatenate([p[0] for p in pieces]), np.concatenate([p[1] for p in pieces]))
