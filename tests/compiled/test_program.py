@@ -12,13 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.compiled.test_system import SOURCES as SOURCES
-from xsim_py import App, simulate
+from tests.compiled import test_system
+from xsim_py import simulate
 from xsim_py.cli import main
 from xsim_py.cli.cc import command_line
 from xsim_py.compiled import page
 from xsim_py.compiled.build import SOURCES as LIBRARY
 from xsim_py.report import Result
+
+SOURCES = [*test_system.SOURCES, test_system.SOURCES[0].parents[1] / "stored.c"]
 
 
 def simulated(program: object, *args: str, **settings: object) -> tuple[Result, list[str]]:
@@ -65,11 +67,15 @@ def test_python_spawns_executables(built: Path, tmp_path: Path):
     assert sorted(line.partition(" in")[0] for line in lines) == ["0 of 2", "1 of 2", "2"]
 
 
-def test_files_of_executables_are_not_on_the_simulated_storage(built: Path):
-    result, _ = simulated(built / "ends", set={"storage.latency": "1ms", "storage.bandwidth": "1GB/s"})
-    assert any("host's files" in warning for warning in result.warnings)
-    mixed, _ = simulated([App(built / "ends", 1), App(lambda: None, 1)], set={"storage.latency": "1ms"}, ranks=2)
-    assert any("host's files" in warning for warning in mixed.warnings)
+def test_a_failure_leaves_the_bytes_that_a_file_has_received(
+    built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    storage = {"storage.latency": "1ms", "storage.bandwidth": "1GB/s"}
+    result, _ = simulated(built / "stored", set=storage, fail=["rank=1@2.5ms"], ft=False)
+    assert result.ended == "aborted"
+    assert 'in descriptors: say("wrote", write(file, data, SIZE));' in result.report
+    assert [Path(f"state.{rank}").stat().st_size for rank in range(2)] == [1_000_000, 500_000]
 
 
 # ------------------------------------------------------------------------------------------------------------- refusals

@@ -33,7 +33,8 @@ def test_output_appears_in_order_of_the_calls_between_it(built: Path, options: d
 
 
 def test_streams_of_cpp_are_in_order_too(built: Path):
-    result, out, _ = run(built / "streams")
+    (result, out, drawn), (_, _, drawn_again) = (run(built / "streams") for _ in range(2))
+    assert drawn == drawn_again != ""
     assert (result.ended, out) == ("finished", "first\n0: 40\n1: 41\n2: 42\n"), result.report
 
 

@@ -2,6 +2,7 @@
 
 import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,10 @@ from xsim_py import simulate
 
 PROGRAMS = Path(__file__).parent / "programs"
 SOURCES = [*PROGRAMS.glob("*.c")]
+SETTINGS: dict[str, dict[str, Any]] = {
+    "stored": {"set": {"storage.latency": "1ms", "storage.bandwidth": "1GB/s"}},
+    "ulfm": {"ft": True},
+}
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in PROGRAMS.glob("*.py")))
@@ -20,7 +25,8 @@ def test_the_twins_have_one_digest(
     results = []
     for program in (built / name, PROGRAMS / f"{name}.py"):
         output = io.StringIO()
-        result = simulate(program, ranks=ranks, shards=shards, stdout=output, stderr=output, ft=name == "ulfm" or None)
+        options = {"ranks": ranks, "shards": shards, "stdout": output, "stderr": output, **SETTINGS.get(name, {})}
+        result = simulate(program, **options)
         assert result.ended == "finished", f"{result.report}\n{output.getvalue()}"
         results.append((result.digest, result.virtual_time_ps, output.getvalue()))
     assert results[0] == results[1]

@@ -27,7 +27,7 @@ _COMMON = ("runtime.c", "calls.c", "callbacks.c", "fortran.c", "fortran_calls.c"
 _FLAGS = ("-std=gnu17", "-O2", "-fPIC", f"-I{INCLUDE}")
 _FILES = {
     "libmpi_abi.so.1": (
-        (*_COMMON, "output.c"),
+        (*_COMMON, "files.c", "output.c", "sockets.c"),
         ("-shared", "-Wl,-soname,libmpi_abi.so.1", "-Wl,-z,initfirst", "-lpthread", "-ldl"),
     ),
     "libxsim_parent.so": (("parent.c",), ("-shared",)),

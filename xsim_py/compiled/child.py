@@ -147,6 +147,7 @@ class Child:
         self._writes: list[bytes] = []  # for the program's memory, with the next reply
         self._written = 0
         self._line = {"stdout": b"", "stderr": b""}  # an unfinished line of output
+        self._borrowed: list[int] = []
 
     def _enlist(self) -> None:
         """Have the program ended with its rank."""
@@ -359,9 +360,17 @@ class Child:
             if self._library.xsim_poke(self._pointer, bytes(data), address, size) != size:
                 raise BadAddress(address, size)
 
-    def descriptor(self, number: int) -> int:
-        """Return a descriptor of this process for an open file of the program; negative if there is none."""
-        return int(self._library.xsim_descriptor(self._pointer, number))
+    def borrow(self, number: int) -> int:
+        """Return a descriptor of this process for one of the program, until `give_back`; negative if there is none."""
+        found = int(self._library.xsim_descriptor(self._pointer, number))
+        if found >= 0:
+            self._borrowed.append(found)
+        return found
+
+    def give_back(self) -> None:
+        """Close the borrowed descriptors."""
+        while self._borrowed:
+            _close(self._borrowed.pop())
 
     def text(self, address: int) -> str:
         """Return a string of the program, up to its null character."""
@@ -421,6 +430,7 @@ class Child:
     def close(self) -> None:
         """Release everything, at the end of the run."""
         self.kill()
+        self.give_back()
         for end in self._ends:
             _close(end)
         self._library.xsim_unbind()

@@ -11,6 +11,7 @@ import ctypes
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -242,12 +243,12 @@ class FastChild(Child):
         if not self.is_over and self._library.change(self._pointer, address, bytes(old), bytes(new)):
             raise BadAddress(address, len(old))
 
-    def descriptor(self, number: int) -> int:
-        """Return another descriptor for an open file; negative if there is none."""
-        try:
-            return os.dup(number)
-        except OSError:
-            return -1
+    def borrow(self, number: int) -> int:
+        """Return another descriptor for an open file, until `give_back`; negative if there is none."""
+        with suppress(OSError):
+            self._borrowed.append(os.dup(number))
+            return self._borrowed[-1]
+        return -1
 
     def _copy_output(self) -> bool:
         found = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.mpi import constants as c
@@ -59,13 +58,13 @@ def Comm_spawn_multiple(child: Child, given: Given) -> None:
 
 @by_hand
 def Comm_join(child: Child, given: Given) -> None:
-    own = child.descriptor(given[0])
+    own = child.borrow(given[0])
     if own < 0:
         fail(c.ERR_ARG, f"the program has no descriptor {given[0]}")
     try:
         made = MPI.Comm.Join(own)
     finally:
-        os.close(own)
+        child.give_back()
     write_handle(child, given[1], made)
 
 

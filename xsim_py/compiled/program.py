@@ -28,11 +28,6 @@ __all__ = ["Executable", "FastProgram", "register"]
 class Executable(Program):
     """An executable of Linux, which a process of each rank executes."""
 
-    about_storage = (
-        "compiled programs read and write the host's files, in no virtual time; only files of MPI_File_open are on the"
-        " simulated storage"
-    )
-
     def _load_executable(self, target: object) -> None:
         from .by_hand import load
         from .calls import call
@@ -61,6 +56,11 @@ class Executable(Program):
 
 class FastProgram(Executable):
     """A program that runs in the process of the simulator."""
+
+    about_storage = (
+        "programs of `xsim cc --fast` read and write the host's files, in no virtual time; only files of MPI_File_open"
+        " are on the simulated storage: compile without --fast"
+    )
 
     def _load_executable(self, target: object) -> None:
         from .by_hand import load

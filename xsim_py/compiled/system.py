@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import os
+import select
 import struct
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi4py.inside import comm_of
+from xsim_py.process.descriptors import sockets, waits
 from xsim_py.process.python import clock
 from xsim_py.process.ranks import current
 from xsim_py.process.ranks.meter import work
 
 from .by_hand import MPI, SERVICES
+from .files import operate
 
 if TYPE_CHECKING:
     from .child import Child
 
 Service: TypeAlias = "Callable[[Child, int, int], None]"
+"""Takes two arguments of a call."""
 
 
 def _service(body: Service) -> Service:
@@ -66,3 +71,38 @@ def _work(child: Child, *given: int) -> None:
 @_service
 def _control(child: Child, level: int, _: int) -> None:
     MPI.Pcontrol(level)
+
+
+def _await_sockets(child: Child) -> int:
+    """Let other ranks run until one of the descriptors is ready, or the time is over."""
+    address, count, timeout_ns = child.arguments(3)
+    with current.outside():
+        poll = select.poll()
+    for number, events in struct.iter_unpack("=ihxx", child.read(address, count * _POLLFD_BYTES)):
+        if (own := child.borrow(number)) >= 0:
+            poll.register(own, events)
+    timeout_s = None if timeout_ns < 0 else timeout_ns / 10**9
+    waits.until(current.running(), partial(poll.poll, 0), timeout_s, "socket: another rank to do its part")
+    child.give_back()
+    return 0
+
+
+def _tell(child: Child) -> int:
+    sockets.tell(current.running())
+    return 0
+
+
+def _is_node(child: Child) -> int:
+    """Return 1 for the name of a node of the machine that has ranks, else 0."""
+    name = child.text(child.arguments(1)[0])
+    world = comm_of(MPI.COMM_WORLD)
+    name_of = world.fabric.settings.machine.processor_name
+    return int(any(name_of(rank) == name for rank in world.ranks))
+
+
+def _operate_on_file(child: Child) -> int:
+    return operate(child, *child.arguments(5))
+
+
+_POLLFD_BYTES = 8
+SERVICES += _operate_on_file, _await_sockets, _tell, _is_node

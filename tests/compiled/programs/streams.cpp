@@ -2,6 +2,7 @@
 #include <mpi.h>
 
 #include <iostream>
+#include <random>
 
 thread_local int ranks = 40;
 
@@ -16,5 +17,6 @@ int main(int argc, char **argv) {
     for (int to = 1; to < 3; to++) MPI_Send(&to, 1, MPI_INT, to, 0, MPI_COMM_WORLD);
   }
   std::cout << me << ": " << ranks << std::endl;
+  std::cerr << me << " draws " << std::random_device()() << std::endl;
   MPI_Finalize();
 }

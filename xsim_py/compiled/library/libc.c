@@ -145,7 +145,7 @@ int clock_nanosleep(clockid_t id, int flags, const struct timespec *t, struct ti
   return sleep_ns(in_ns(t) - (flags & TIMER_ABSTIME ? now_ns(id, SITE) : 0), SITE);
 }
 
-/* Without descriptors, these sleep. */
+#ifdef XSIM_FAST /* others: sockets.c */
 int poll(struct pollfd *ends, nfds_t count, int ms) {
   return xsim_page && !count && ms >= 0 ? sleep_ns(ms * 1000000LL, SITE) : REAL(poll, ends, count, ms);
 }
@@ -154,6 +154,7 @@ int select(int count, fd_set *restrict in, fd_set *restrict out, fd_set *restric
   if (!xsim_page || !t || (count && (in || out || bad))) return REAL(select, count, in, out, bad, t);
   return sleep_ns(t->tv_sec * second_ns + t->tv_usec * 1000, SITE);
 }
+#endif
 
 /* A wait for another thread takes real time: its end is that far from now on the real clock. */
 static struct timespec real_end(const struct timespec *end) {
@@ -238,6 +239,15 @@ ssize_t getrandom(void *to, size_t size, unsigned flags) {
 int getentropy(void *to, size_t size) {
   return size <= 256 && is_drawn(to, size, SITE) ? 0 : REAL(getentropy, to, size);
 }
+
+#ifndef XSIM_FAST
+/* std::random_device::operator() of libstdc++, which asks the processor. */
+unsigned _ZNSt13random_device9_M_getvalEv(void *device);
+unsigned _ZNSt13random_device9_M_getvalEv(void *device) {
+  unsigned found;
+  return is_drawn(&found, sizeof found, SITE) ? found : REAL(_ZNSt13random_device9_M_getvalEv, device);
+}
+#endif
 
 #if __GLIBC_PREREQ(2, 36)
 void arc4random_buf(void *to, size_t size) {

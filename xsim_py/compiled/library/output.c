@@ -17,20 +17,10 @@ static void note(uint32_t who) {
   if (xsim_page && xsim_page->is_heard < who) xsim_page->is_heard = who;
 }
 
-static void before(int file) {
+void xsim_before_output(int file) {
   if (file != 1 && file != 2) return;
   xsim_flush();
   note(1);
-}
-
-ssize_t write(int file, const void *data, size_t size) {
-  before(file);
-  return syscall(SYS_write, file, data, size);
-}
-
-ssize_t writev(int file, const struct iovec *parts, int count) {
-  before(file);
-  return syscall(SYS_writev, file, parts, count);
 }
 
 static ssize_t write_all(void *file, const char *data, size_t size) {
@@ -80,7 +70,8 @@ static FILE *out, *err;
 /* The streams below have descriptors, or CPython takes them for closed. */
 int fileno(FILE *stream) {
   if (stream && (stream == out || stream == err)) return stream == out ? 1 : 2;
-  return REAL(fileno, stream);
+  int ours = xsim_file_of(stream);
+  return ours >= 0 ? ours : REAL(fileno, stream);
 }
 int fileno_unlocked(FILE *stream) { return fileno(stream); }
 

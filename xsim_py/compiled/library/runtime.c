@@ -208,6 +208,7 @@ __attribute__((destructor(101))) static void end(void) {
   if (p->is_timed) p->cpu_ns = processor_ns() - apart_ns;
   p->request = XSIM_ENDING;
   __atomic_store_n(&p->turn, XSIM_SIMULATOR, __ATOMIC_RELEASE);
+  forget_page();
   syscall(SYS_futex, &p->turn, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 #endif

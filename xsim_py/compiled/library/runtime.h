@@ -1,6 +1,7 @@
 #ifndef XSIM_RUNTIME_H
 #define XSIM_RUNTIME_H
 #include "page.h"
+#include <stdio.h>
 
 /* Call the function of the C library that one of ours replaces; with dlfcn.h, and _GNU_SOURCE. */
 #define REAL(name, ...) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))(__VA_ARGS__)
@@ -30,5 +31,10 @@ int64_t xsim_call_with(uint32_t function, int count, const int64_t *arguments, v
 /* Queue a call that needs no answer, and return 1; return 0 if it has to be made at once. */
 int xsim_ahead(struct xsim_queued *call, const void *data);
 void xsim_flush(void); /* have what is queued carried out now */
+void xsim_before_output(int file); /* before something is written to a descriptor */
+int xsim_file_of(FILE *stream);    /* the descriptor of a stream of files.c, -1 for others */
+int xsim_is_socket(int file);      /* whether other ranks may have the other end */
+void xsim_await(int file, int events, int flags, void *site); /* wait until a call on a socket would not block */
+ssize_t xsim_tell(int file, ssize_t done, void *site);        /* end such a call, and return its result */
 int64_t xsim_call_back(uint32_t kind, uint64_t function, int64_t *arguments);
 #endif

@@ -28,7 +28,13 @@ if TYPE_CHECKING:
 FIRST_DESCRIPTOR = 1 << 30
 """Above all real descriptors: code that does not know these gets a bad-descriptor error from the system."""
 
-_FILE_CODE = (__file__, os.path.join(os.path.dirname(__file__), "file_calls.py"))
+_FOLDER = os.path.dirname(__file__)
+_FILE_CODE = (
+    __file__,
+    os.path.join(_FOLDER, "file_calls.py"),
+    os.path.join(os.path.dirname(_FOLDER), "descriptors", "os_calls.py"),
+)
+"""The code between a call of a program and an open file."""
 _FLAGS = {"r": os.O_RDONLY, "w": os.O_CREAT | os.O_TRUNC, "x": os.O_CREAT | os.O_EXCL, "a": os.O_CREAT | os.O_APPEND}
 
 

@@ -1,6 +1,7 @@
 /* A process of a rank: its identity, its threads and its children. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <mpi.h>
 #include <pthread.h>
 #include <signal.h>
@@ -34,6 +35,11 @@ int main(int argc, char **argv) {
   }
   wait(&status);
   printf("status %d, others %d, page %p %p\n", WEXITSTATUS(status), kill(1, 0), (void *)&local, (void *)main);
+  FILE *stream = fopen("/dev/urandom", "r");
+  int file = open("/dev/random", O_RDONLY);
+  printf("drawn %d %d %d\n", fgetc(stream), fgetc(stream), read(file, &status, 1) == 1 ? status & 255 : -1);
+  fclose(stream);
+  close(file);
   MPI_Finalize();
   kill(getpid(), SIGTERM);
 }
