@@ -202,7 +202,7 @@ def peak_mib(command: list[str], folder: Path) -> float:
 
 
 class Side:
-    """A way to simulate a case, in a folder of its own."""
+    """A way to simulate a case, with its files in a separate folder."""
 
     def __init__(self, case: Case, folder: Path, name: str, network: tuple[str, ...] = SAME_NETWORK) -> None:
         self.case, self.folder, self.name, self.network = case, folder, name, network
