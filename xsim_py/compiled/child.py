@@ -9,7 +9,7 @@ import resource
 import signal
 import struct
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
@@ -103,9 +103,7 @@ class ProgramCalls:
 class Child:
     """The process of a rank's program."""
 
-    def __init__(
-        self, rank: Rank, words: Sequence[str], variables: Mapping[str, str], folder: str, calls: ProgramCalls
-    ) -> None:
+    def __init__(self, rank: Rank, words: Sequence[str], calls: ProgramCalls) -> None:
         self._begin(rank, calls)
         _allow_many_files()
         shared = _memfd("xsim", os.MFD_CLOEXEC)
@@ -119,7 +117,7 @@ class Child:
         self._exchange, self._wait_for_call = self._library.xsim_exchange, self._library.xsim_wait
         meter.read_from(current.running(), self._cpu_ns)
         try:
-            self._start(words, variables, folder, (shared, out[1], err[1]))
+            self._start(words, (shared, out[1], err[1]))
         finally:
             for each in (shared, out[1], err[1]):
                 _close(each)
@@ -154,9 +152,8 @@ class Child:
         self.rank.private("at death", list).append(self.kill)
         self.rank.private("child", lambda: self)
 
-    def _start(
-        self, words: Sequence[str], variables: Mapping[str, str], folder: str, descriptors: tuple[int, int, int]
-    ) -> None:
+    def _start(self, words: Sequence[str], descriptors: tuple[int, int, int]) -> None:
+        variables, folder = os.environ, os.getcwd()
         preload = str(library() / "libmpi_abi.so.1")
         before = variables.get("LD_PRELOAD", "")
         environment = {

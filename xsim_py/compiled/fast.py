@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from types import SimpleNamespace
@@ -40,8 +40,9 @@ _OF_C_LIBRARY = {
     **dict.fromkeys(("optind", "opterr", "optopt", "signgam"), 4),
 }
 """Variables of the C library that each rank has to itself, and their sizes."""
+_VARIABLES = ("environ", "__environ", "_environ")
 _HARMLESS = (
-    *("stdin", "stdout", "stderr", "__environ", "_environ", "__progname", "__progname_full"),
+    *("stdin", "stdout", "stderr", *_VARIABLES, "__progname", "__progname_full"),
     *("__libc_single_threaded", "timezone", "daylight", "tzname", "in6addr_any", "in6addr_loopback"),
 )
 """Others that each rank has to itself by other means or names, or that programs only read."""
@@ -140,6 +141,7 @@ class FastCalls(ProgramCalls):
         self.places = SourcePlaces(os.path.realpath(file))
         page = _Page.of_run()
         self.page, self.fields, self.image = page.memory, page.fields, page.image(file)
+        self.needs_variables = any(each.name in _VARIABLES for each in Image(file).symbols)
         self.children: set[FastChild] = set()
         self._texts: dict[tuple[str, ...], Any] = {}
         Patches.latest.at_end(self._close)
@@ -192,9 +194,7 @@ def _dlclose(handle: int) -> None:
 class FastChild(Child):
     """The program of a rank in this process."""
 
-    def __init__(
-        self, rank: Rank, words: Sequence[str], variables: Mapping[str, str], folder: str, calls: FastCalls
-    ) -> None:
+    def __init__(self, rank: Rank, words: Sequence[str], calls: FastCalls) -> None:
         self._begin(rank, calls)
         self.page, self.fields = calls.page, calls.fields
         self._library = _host()
@@ -205,9 +205,8 @@ class FastChild(Child):
         if found < 0:
             raise MemoryError(f"rank {rank.number}: cannot map {size} bytes: {os.strerror(-found)}")
         self._pointer = found
-        given, around = calls.texts(words), calls.texts([f"{name}={value}" for name, value in variables.items()])
-        host = self._library
-        host.give(found, len(words), ctypes.addressof(given), ctypes.addressof(around), rank.number == 0)
+        given = ctypes.addressof(calls.texts(words))
+        self._library.give(found, len(words), given, calls.needs_variables, rank.number == 0)
         self.pid = "self"
         self._siblings = calls.children
         meter.read_from(current.running(), self._cpu_ns)

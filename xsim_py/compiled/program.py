@@ -8,8 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from xsim_py import mpi4py
-from xsim_py.mpi4py.options import note_import
+from xsim_py.mpi4py.options import Options, use
 from xsim_py.process.programs import program as programs
 from xsim_py.process.programs.program import Program
 from xsim_py.process.ranks.meter import metered
@@ -23,6 +22,9 @@ if TYPE_CHECKING:
     from .child import ProgramCalls
 
 __all__ = ["Executable", "FastProgram", "register"]
+
+
+_OPTIONS = Options(errors="default")
 
 
 class Executable(Program):
@@ -48,10 +50,9 @@ class Executable(Program):
         """Run the program in a process of the rank, which is the running one."""
         if self._run is not Patches.latest:
             self._calls, self._run = self._new_calls(), Patches.latest
-        mpi4py.rc.errors = "default"
-        note_import()
+        use(_OPTIONS)
         words = [self.name, *map(str, self.args)]
-        self._child(rank, words, dict(os.environ), os.getcwd(), self._calls).run()
+        self._child(rank, words, self._calls).run()
 
 
 class FastProgram(Executable):

@@ -7,6 +7,7 @@ import select
 import struct
 from collections.abc import Callable
 from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, TypeAlias
 
 from xsim_py.mpi import constants as c
@@ -106,3 +107,14 @@ def _operate_on_file(child: Child) -> int:
 
 _POLLFD_BYTES = 8
 SERVICES += _operate_on_file, _await_sockets, _tell, _is_node
+
+
+@_service
+def _variables(child: Child, place: int, _: int) -> None:
+    """Write the address of an array with the variables of the environment, as in C."""
+    texts = [os.fsencode(f"{name}={value}") + b"\0" for name, value in os.environ.items()]
+    head = 8 * (len(texts) + 1)
+    address = child.obtain(head + sum(map(len, texts)))
+    ends = accumulate(map(len, texts), initial=address + head)
+    child.write(address, struct.pack(f"={len(texts) + 1}q", *[*ends][:-1], 0) + b"".join(texts))
+    child.write(place, struct.pack("=q", address))

@@ -26,6 +26,7 @@ __all__ = [
     "on_unusual_options",
     "rc",
     "read_environment",
+    "use",
     "with_import_hook",
 ]
 
@@ -136,6 +137,15 @@ def on_unusual_options(observer: Callable[[Options], object]) -> None:
 def note_import() -> None:
     """Note that the current process imports MPI."""
     current_options()
+
+
+def use(options: Options) -> None:
+    """Give the current process options that its environment does not change, as it is no program of mpi4py."""
+    global _changed
+    _changed = True
+    of_process("options", lambda: options)
+    for observer in _observers:
+        observer(options)
 
 
 class _Spec(ModuleSpec):

@@ -14,6 +14,7 @@ struct xsim_host {
   int (*stream)(const void *file);                           /* 1 for standard output, 2 for standard error, else 0 */
   void *(*map)(size_t size);                                 /* whole pages of memory of the rank, or NULL */
   void (*unmap)(void *address);
+  char ***variables; /* environ of the C library */
 };
 
 /* What the simulator has to know of a program; see fast_program.c. */
@@ -27,7 +28,7 @@ struct xsim_program {
 /* A rank's memory for small blocks, and its arguments; set before the start. */
 struct xsim_memory {
   char *begin, *end;
-  int argc;
-  char **argv, **variables;
+  int argc, needs_variables; /* whether the program accesses environ itself */
+  char **argv;
 };
 #endif

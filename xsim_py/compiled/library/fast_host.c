@@ -355,12 +355,12 @@ FUNCTION(turn) { return run(RANK), NOTHING; }
 
 FUNCTION(begin) { return PyLong_FromLong(begin((struct image *)POINTER(0), POINTER(1), (size_t)INTEGER(2), (size_t)INTEGER(3), (int)INTEGER(4))); }
 
-/* rank, number of words, words, variables, whether it reads standard input */
+/* rank, number of words, words, whether it needs the variables of the environment, and reads standard input */
 FUNCTION(give) {
   struct rank *r = RANK;
   r->memory.argc = (int)INTEGER(1);
   r->memory.argv = (char **)POINTER(2);
-  r->memory.variables = (char **)POINTER(3);
+  r->memory.needs_variables = (int)INTEGER(3);
   r->has_input = (int)INTEGER(4);
   return NOTHING;
 }
@@ -437,7 +437,7 @@ FUNCTION(load) {
     else m->parts[m->count++] = found, m->size += found.size;
   }
   static struct xsim_host host;
-  host = (struct xsim_host){page, leave, put, drop, stream, map, unmap};
+  host = (struct xsim_host){page, leave, put, drop, stream, map, unmap, &environ};
   *m->program->host = &host;
   m->pristine = malloc(m->size + 1);
   m->outside = malloc(SHARED * 256);

@@ -27,9 +27,22 @@ extern int main(int, char **, char **);
 const struct xsim_host *xsim_host;
 struct xsim_memory xsim_memory;
 
+#define environ (*xsim_host->variables) /* the symbol would tell that the program needs it at once */
+static char **own_variables; /* an array that no other rank has */
+
+/* Ask for the variables of the environment when they are first needed: for many ranks, this takes longer than all else. */
+static void know_variables(void) {
+  int64_t given[] = {(int64_t)&own_variables, 0};
+  if (own_variables) return;
+  xsim_call(XSIM_VARIABLES, 2, given, __builtin_return_address(0));
+  environ = own_variables;
+}
+
 static void start(void) {
+  static char *none;
   xsim_page = xsim_host->page;
-  environ = xsim_memory.variables;
+  environ = &none;
+  if (xsim_memory.needs_variables) know_variables();
   program_invocation_name = *xsim_memory.argv;
   program_invocation_short_name = strrchr(*xsim_memory.argv, '/');
   program_invocation_short_name = program_invocation_short_name ? program_invocation_short_name + 1 : *xsim_memory.argv;
@@ -207,8 +220,8 @@ ssize_t read(int file, void *data, size_t size) {
 
 /* ------------------------------------------------------------------------------------------------- state of the C library */
 
-/* The array of variables is shared by all ranks until they change it. Texts that are replaced are kept, as in the C library. */
-static char **own_variables;
+/* Texts that are replaced are kept, as in the C library. */
+static int is_block; /* whether the array is one of malloc(), rather than the beginning of the first variables */
 
 static char **variable(const char *name, size_t size) {
   char **at = environ;
@@ -216,20 +229,31 @@ static char **variable(const char *name, size_t size) {
   return at;
 }
 
-static int make_own(void) {
+static int make_room(void) {
   size_t count = 0;
+  know_variables();
   while (environ[count]) count++;
-  char **found = realloc(own_variables, (count + 2) * sizeof *found);
+  char **found = malloc((count + 2) * sizeof *found);
   if (!found) return -1;
-  if (environ != own_variables) memcpy(found, environ, (count + 1) * sizeof *found);
+  memcpy(found, environ, (count + 1) * sizeof *found);
+  if (environ == own_variables && is_block) free(own_variables);
+  is_block = 1;
   environ = own_variables = found;
   return 0;
 }
 
+char *getenv(const char *name) {
+  size_t size = strlen(name);
+  know_variables();
+  char *found = *variable(name, size);
+  return found ? found + size + 1 : NULL;
+}
+char *secure_getenv(const char *name) { return getenv(name); }
+
 int putenv(char *text) {
   size_t size = strcspn(text, "=");
   if (!text[size]) return unsetenv(text);
-  if (make_own()) return -1;
+  if (make_room()) return -1;
   char **at = variable(text, size);
   if (!*at) at[1] = NULL;
   *at = text;
@@ -239,7 +263,7 @@ int putenv(char *text) {
 int setenv(const char *name, const char *value, int replace) {
   size_t size = name ? strlen(name) : 0;
   if (!size || strchr(name, '=')) return errno = EINVAL, -1;
-  if (!replace && *variable(name, size)) return 0;
+  if (!replace && getenv(name)) return 0;
   char *text = malloc(size + strlen(value) + 2);
   if (!text) return -1;
   sprintf(text, "%s=%s", name, value);
@@ -248,19 +272,20 @@ int setenv(const char *name, const char *value, int replace) {
 
 int unsetenv(const char *name) {
   if (!name || !*name || strchr(name, '=')) return errno = EINVAL, -1;
-  if (make_own()) return -1;
+  if (make_room()) return -1;
   for (char **at = variable(name, strlen(name)); *at; at++) *at = at[1];
   return 0;
 }
 
 int clearenv(void) {
-  if (make_own()) return -1;
+  if (make_room()) return -1;
   *environ = NULL;
   return 0;
 }
 
 static void own_options(void) { /* getopt keeps more than its variables: another rank must not parse meanwhile */
   static int has_begun;
+  know_variables(); /* POSIXLY_CORRECT */
   if (!has_begun && optind == 1) optind = 0;
   has_begun = 1;
 }
@@ -311,7 +336,11 @@ char *strtok(char *restrict text, const char *restrict ends) {
 }
 
 static struct tm broken_down;
-struct tm *localtime(const time_t *t) { return localtime_r(t, &broken_down); }
+struct tm *localtime(const time_t *t) {
+  know_variables(); /* TZ */
+  tzset();
+  return localtime_r(t, &broken_down);
+}
 struct tm *gmtime(const time_t *t) { return gmtime_r(t, &broken_down); }
 char *asctime(const struct tm *t) {
   static char text[64];

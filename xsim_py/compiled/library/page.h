@@ -8,7 +8,7 @@ enum { XSIM_CALL, XSIM_RETURNED, XSIM_ENDING };                 /* `request`, by
 enum { XSIM_RETURN, XSIM_CALLBACK, XSIM_OBTAIN, XSIM_RELEASE }; /* `reply`, by the simulator */
 /* functions that are not of MPI, see system.py; the last: nothing but what is queued */
 enum xsim_service { XSIM_CLOCK = 0x8000, XSIM_SLEEP, XSIM_IDENTITY, XSIM_ENTROPY, XSIM_WORK, XSIM_CONTROL, XSIM_FILE, XSIM_AWAIT,
-                    XSIM_TELL, XSIM_NODE, XSIM_FLUSH = 0xffff };
+                    XSIM_TELL, XSIM_NODE, XSIM_VARIABLES, XSIM_FLUSH = 0xffff };
 enum { XSIM_MOST_ARGUMENTS = 20, XSIM_PATCH_BYTES = 28 << 10, XSIM_PAYLOAD_BYTES = 32 << 10 };
 enum { XSIM_QUEUE_BYTES = 32 << 10, XSIM_PAGE_BYTES = 96 << 10 };
 
