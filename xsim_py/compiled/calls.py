@@ -149,16 +149,16 @@ def call(child: Child, function: int, site: int) -> int | None:
     """Execute a call of a program, and return its result: an error code, or None for success."""
     found = child.routes.get((function, site))
     if found is None:
-        found = child.routes[function, site] = _route(child, function, site)
+        found = child.routes[function, site] = route(child, function, site)
     through, child.place, body = found
     try:
         result: int | None = through(body, child)
     except errors.Exception as error:
-        return _failed(child, error, None)
+        return failed(child, error, None)
     return result
 
 
-def _route(child: Child, function: int, site: int) -> Route:
+def route(child: Child, function: int, site: int) -> Route:
     """Return the place of a call in the program, and what executes it."""
     table = _functions[child.is_plain]
     body = table.get(function)
@@ -216,13 +216,13 @@ def _reporting(name: str, body: Body, parameters: list[CParameter]) -> Function:
         except (TypeError, ValueError, LookupError, BufferError, ArithmeticError) as error:
             problem = errors.error(c.ERR_ARG, f"{name}: {error}")
         if name in _WITHOUT_FILE:
-            return _failed(child, problem, file_null)
-        return _failed(child, problem, None if owner is None else (parameters[owner], given[owner]))
+            return failed(child, problem, file_null)
+        return failed(child, problem, None if owner is None else (parameters[owner], given[owner]))
 
     return function
 
 
-def _failed(child: Child, error: errors.Exception, about: tuple[CParameter, int] | None) -> int:
+def failed(child: Child, error: errors.Exception, about: tuple[CParameter, int] | None) -> int:
     """Call the error handler, if no other has seen the error (MPI 5.0, 9.3); return the code.
 
     It is the handler of the object that the call is about, or else that of COMM_SELF. A program for MPI before 4.0 sets

@@ -49,7 +49,7 @@ from .places import SourcePlaces
 if TYPE_CHECKING:
     from xsim_py.mpi.comm import Communicator
 
-__all__ = ["BadAddress", "Child", "Ended", "ProgramCalls"]
+__all__ = ["Abandoned", "BadAddress", "Child", "Ended", "ProgramCalls"]
 
 Serve: TypeAlias = "Callable[[Child, int, int], int | None]"
 """Executes a call: takes the child, the function as in page.h, and the return address; returns the result."""
@@ -197,12 +197,12 @@ class Child:
                     self._catch_up()
                 while request == CALL:
                     if depth < self.depth:
-                        raise _Abandoned
+                        raise Abandoned
                     if function == FLUSH:
                         break
                     try:
                         result = self._call(self, function, site)
-                    except _Abandoned:
+                    except Abandoned:
                         request, function, depth, site, _ = REQUEST.unpack_from(page)
                         continue
                     if result:
@@ -451,5 +451,5 @@ class BadAddress(Exception):
         super().__init__(f"{size} bytes at address {address:#x} are not in the program's memory")
 
 
-class _Abandoned(BaseException):
+class Abandoned(BaseException):
     """The program has left a callback by a long jump: the call that made it is over."""

@@ -17,11 +17,13 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.errors import ConfigError
+from xsim_py.mpi import errors
 from xsim_py.process.ranks import current, meter
 from xsim_py.process.ranks.patches import Patches
 
 from .build import FAST_HOST, fast_library
-from .child import BadAddress, Child, ProgramCalls, Serve, page_in
+from .calls import failed, route
+from .child import Abandoned, BadAddress, Child, Ended, ProgramCalls, Serve, page_in
 from .elf import FAST_SYMBOL, Image
 from .places import SourcePlaces
 
@@ -36,13 +38,13 @@ _SMALL, _LARGE = (1 << 20, 512 << 10), (64 << 20, 8 << 20)  # memory of a rank, 
 _MANY = 16_384  # ranks from which on they have the smaller one
 _GUARDED = 8_192  # ranks up to which each may have one more mapping, for the page below its stack
 _OF_C_LIBRARY = {
-    **dict.fromkeys(("optarg", "environ", "program_invocation_name", "program_invocation_short_name"), 8),
+    **dict.fromkeys(("optarg", "environ"), 8),
     **dict.fromkeys(("optind", "opterr", "optopt", "signgam"), 4),
 }
 """Variables of the C library that each rank has to itself, and their sizes."""
 _VARIABLES = ("environ", "__environ", "_environ")
 _HARMLESS = (
-    *("stdin", "stdout", "stderr", *_VARIABLES, "__progname", "__progname_full"),
+    *("stdin", "stdout", "stderr", *_VARIABLES),
     *("__libc_single_threaded", "timezone", "daylight", "tzname", "in6addr_any", "in6addr_loopback"),
 )
 """Others that each rank has to itself by other means or names, or that programs only read."""
@@ -65,6 +67,9 @@ _REFUSED = {
 }
 """Functions that programs in the simulator's process cannot use."""
 _DLINFO_TLS_MODULE = 9
+_OUTPUT, _ENDED, _RETURNED = range(3)
+_FUNCTION_BITS = 17
+_FUNCTION = (1 << _FUNCTION_BITS) - 1
 
 
 def refuse_unusable(file: str, name: str) -> None:
@@ -168,8 +173,10 @@ def _parts(image: Image, handle: int) -> list[int]:
     if image.thread_bytes:
         found += [_thread_local(handle), image.thread_bytes]
     found += [0, 0]
+    imported = {each.name for each in image.symbols}
     for name, size in _OF_C_LIBRARY.items():
-        found += [ctypes.addressof(ctypes.c_char.in_dll(_c_library(), name)), size]
+        if name in imported or name == "environ":
+            found += [ctypes.addressof(ctypes.c_char.in_dll(_c_library(), name)), size]
     return found
 
 
@@ -215,6 +222,38 @@ class FastChild(Child):
     def _enlist(self) -> None:
         self._siblings.add(self)
         super()._enlist()
+
+    def serve(self) -> int:
+        """Serve the calls of the program until it ends; inside a callback, return its result."""
+        pointer, routes, exchange = self._pointer, self.routes, self._exchange
+        got = self._wait_for_call(pointer)
+        while True:
+            if self.depth and got > _RETURNED and self.fields.depth < self.depth:
+                raise Abandoned
+            found = routes.get(got)
+            if found is None:
+                if got == _RETURNED:
+                    return int(self.fields.returned)
+                if got == _OUTPUT:
+                    self._copy_output()
+                    got = self._wait_for_call(pointer)
+                    continue
+                if got == _ENDED:
+                    raise Ended
+                found = routes[got] = route(self, got & _FUNCTION, got >> _FUNCTION_BITS)
+            through, self.place, body = found
+            try:
+                result = through(body, self)
+            except errors.Exception as error:
+                result = failed(self, error, None)
+            except Abandoned:
+                got = self.fields.site << _FUNCTION_BITS | self.fields.function
+                continue
+            if result:
+                self.fields.result = result
+            if self.tells_time:
+                self.tell_time()
+            got = exchange(pointer)
 
     def _give_turn(self) -> None:
         self._library.turn(self._pointer)

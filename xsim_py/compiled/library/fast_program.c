@@ -43,9 +43,6 @@ static void start(void) {
   xsim_page = xsim_host->page;
   environ = &none;
   if (xsim_memory.needs_variables) know_variables();
-  program_invocation_name = *xsim_memory.argv;
-  program_invocation_short_name = strrchr(*xsim_memory.argv, '/');
-  program_invocation_short_name = program_invocation_short_name ? program_invocation_short_name + 1 : *xsim_memory.argv;
   for (step *at = xsim_first_begin; at < xsim_last_begin; at++) (*at)(xsim_memory.argc, xsim_memory.argv, environ);
   exit(main(xsim_memory.argc, xsim_memory.argv, environ));
 }
@@ -128,15 +125,19 @@ int kill(pid_t pid, int number) { return pid == getpid() ? killed(number) : (err
 
 /* Functions that end a program and are not seen to call exit() or abort(). */
 
+static const char *short_name(void) {
+  const char *last = strrchr(*xsim_memory.argv, '/');
+  return last ? last + 1 : *xsim_memory.argv;
+}
+
 _Noreturn void __assert_fail(const char *text, const char *file, unsigned line, const char *function) {
-  const char *name = program_invocation_short_name;
   fflush(stdout);
-  fprintf(stderr, "%s: %s:%u: %s: Assertion `%s' failed.\n", name, file, line, function, text);
+  fprintf(stderr, "%s: %s:%u: %s: Assertion `%s' failed.\n", short_name(), file, line, function, text);
   abort();
 }
 
 static void say(const char *format, va_list values, int code) {
-  fprintf(stderr, "%s: ", program_invocation_short_name);
+  fprintf(stderr, "%s: ", short_name());
   if (format) vfprintf(stderr, format, values);
   if (code >= 0) fprintf(stderr, "%s%s", format ? ": " : "", strerror(code));
   putc('\n', stderr);
@@ -161,7 +162,7 @@ void errx(int status, const char *format, ...) { WITH(values, format, verrx(stat
 
 void error(int status, int code, const char *format, ...) {
   fflush(stdout);
-  fprintf(stderr, "%s: ", program_invocation_name);
+  fprintf(stderr, "%s: ", *xsim_memory.argv);
   WITH(values, format, vfprintf(stderr, format, values));
   if (code) fprintf(stderr, ": %s", strerror(code));
   putc('\n', stderr);
