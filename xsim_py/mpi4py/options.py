@@ -140,7 +140,7 @@ def note_import() -> None:
 
 
 def use(options: Options) -> None:
-    """Give the current process options that its environment does not change, as it is no program of mpi4py."""
+    """Give the current process options that its environment does not change, for programs that do not use mpi4py."""
     global _changed
     _changed = True
     of_process("options", lambda: options)
