@@ -344,7 +344,6 @@ _END = """
 #endif
 """
 _MACROS = """\
-#define L(value) ((int64_t)(value))
 #define CALL(number, count, ...) \\
   xsim_call(number, count, (const int64_t[]){__VA_ARGS__}, __builtin_return_address(0))
 #define CALL0(number) xsim_call(number, 0, (const int64_t *)0, __builtin_return_address(0))

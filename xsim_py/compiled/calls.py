@@ -24,7 +24,7 @@ from xsim_py.mpi4py.phase import of_process_now
 from xsim_py.process.ranks.meter import metered
 
 from .build import SOURCES
-from .by_hand import AHEAD, FIRST_SERVICE, HOT, MAKERS, MPI, SERVICES, Body, Function, body_of
+from .by_hand import AHEAD, FIRST_SERVICE, HOT, MAKERS, MPI, SERVICES, Body, Function, Given, body_of
 from .child import BadAddress, Child
 from .convert import (
     CParameter,
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from types import CodeType
 
 Route: TypeAlias = "tuple[Callable[..., Any], tuple[CodeType, int], Function]"
-Convert: TypeAlias = "Callable[[Child, tuple[int, ...]], Any]"
-Output: TypeAlias = "Callable[[Child, tuple[int, ...], Any], None]"
+Convert: TypeAlias = "Callable[[Child, Given], Any]"
+Output: TypeAlias = "Callable[[Child, Given, Any], None]"
 
 FAMILIES: dict[str, Any] = {
     "COMMUNICATOR": MPI.Comm,
@@ -265,7 +265,7 @@ _OF_TOPOLOGY = re.compile("MPI_(Cart|Graph|Dist_graph)")
 
 
 def _refusal(name: str) -> Body:
-    def function(child: Child, given: tuple[int, ...]) -> None:
+    def function(child: Child, given: Given) -> None:
         errors.fail(c.ERR_UNSUPPORTED_OPERATION, f"xsim_py does not have {name} for compiled programs")
 
     return function
@@ -317,7 +317,7 @@ def _setting(method: str, converts: list[Convert], own: int) -> Body:
     """Return a function that changes the status at an address."""
     first, *rest = converts
 
-    def function(child: Child, given: tuple[int, ...]) -> None:
+    def function(child: Child, given: Given) -> None:
         status = first(child, given)
         getattr(status, method)(*[convert(child, given) for convert in rest])
         write_status(child, given[own], status)
@@ -328,7 +328,7 @@ def _setting(method: str, converts: list[Convert], own: int) -> Body:
 def _calling(method: str, converts: list[Convert], outputs: list[Output], status: int | None) -> Body:
     first, *rest = converts
 
-    def function(child: Child, given: tuple[int, ...]) -> None:
+    def function(child: Child, given: Given) -> None:
         values = [convert(child, given) for convert in rest]
         result = getattr(first(child, given), method)(*values)
         if status is not None and given[status] and result is not False:
@@ -352,7 +352,7 @@ def _freeing(function: Body, own: int, method: str, kind: str) -> Body:
     """Return a function after which the program's handle is null, if the method has made it so."""
     family = FAMILIES[kind]
 
-    def freeing(child: Child, given: tuple[int, ...]) -> None:
+    def freeing(child: Child, given: Given) -> None:
         (number,) = integers(child, given[own], 1, "q")
         handle = child.handles.get(number, family)
         impl = impl_of(handle)
@@ -450,7 +450,7 @@ def _buffer(parameters: list[CParameter], place: int) -> Convert:
         return lambda child, given: buffer_at(child, given[place], 0, impl_of(MPI.BYTE))
     counted = next((i for i in range(place, typed) if "NUM_ELEM" in parameters[i].kind), None)
 
-    def convert(child: Child, given: tuple[int, ...]) -> Any:
+    def convert(child: Child, given: Given) -> Any:
         count = 1 if counted is None else given[counted]
         return elements(child, given[place], count, given[typed])
 
@@ -532,7 +532,7 @@ def _fitting(value: int, code: str) -> int:
     return value if code != "i" or -(2**31) <= value < 2**31 else c.UNDEFINED
 
 
-def _write_text_and_length(place: int, child: Child, given: tuple[int, ...], value: str) -> None:
+def _write_text_and_length(place: int, child: Child, given: Given, value: str) -> None:
     """Write a text to the address before a place, and its length to that at the place."""
     write_text(child, given[place - 1], value)
     write_integers(child, given[place], [len(value.encode("utf-8", "surrogateescape"))], "i")

@@ -9,7 +9,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi4py.call_table import COLLECTIVES, Collective
 from xsim_py.mpi4py.inside import impl_of
 
-from .by_hand import MAKERS, MPI, Body
+from .by_hand import MAKERS, MPI, Body, Given
 from .calls import blocks, elements, integers, write_integers
 from .convert import CParameter
 
@@ -23,7 +23,7 @@ def _collective(row: Collective, name: str, parameters: list[CParameter]) -> Bod
     place = {kind: i for i, kind in enumerate(kinds)}
     codes = [each.code for each in parameters]
 
-    def function(child: Child, given: tuple[int, ...]) -> None:
+    def function(child: Child, given: Given) -> None:
         comm = child.handles.get(given[place["comm"]], MPI.Comm)
         root = given[place["root"]] if row.has_root else None
         arguments = _messages(child, row, kinds, codes, given, comm, root)
@@ -45,7 +45,7 @@ def _messages(
     row: Collective,
     kinds: list[str],
     codes: list[str],
-    given: tuple[int, ...],
+    given: Given,
     comm: Any,
     root: int | None,
 ) -> list[Any]:
@@ -81,9 +81,7 @@ def _messages(
     return found
 
 
-def _reduced(
-    child: Child, row: Collective, codes: list[str], given: tuple[int, ...], comm: Any, is_root: bool
-) -> list[Any]:
+def _reduced(child: Child, row: Collective, codes: list[str], given: Given, comm: Any, is_root: bool) -> list[Any]:
     sent, received, count, datatype = given[:4]
     counts = None
     total = count

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
 import struct
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from xsim_py.errors import ConfigError
@@ -20,6 +20,11 @@ _RELOCATABLE, _SHARED, _WITH_INTERPRETER = 1, 3, 3  # e_type, p_type
 _X86_64 = 2, 1, 62
 FAST_SYMBOL = "xsim_program"
 """What programs for the simulator's process define."""
+_LOAD, _DYNAMIC, _THREAD_LOCAL, _RELRO = 1, 2, 7, 0x6474E552  # p_type
+_WRITABLE = 2
+_NEEDED, _STRTAB, _INIT_ARRAYSZ = 1, 5, 27  # d_tag
+_ONE_FUNCTION = 8
+_DYNSYM, _OBJECTS = 11, (1, 6)  # sh_type; the types of variables, thread-local ones included
 _OTHER_MPI = re.compile(r"lib(mpi|mpich|mpi_mpifh|mpi_cxx|mpicxx|mpifort)\.so[.\d]*")
 _ABI = re.compile(r"libmpi_abi\.so[.\d]*")
 
@@ -126,7 +131,8 @@ class Image:
     """The segments and symbols of a shared object for this kind of processor (64 bits, little endian)."""
 
     def __init__(self, file: str | os.PathLike[str]) -> None:
-        self._data = Path(file).read_bytes()
+        with open(file, "rb") as data:
+            self._data = mmap.mmap(data.fileno(), 0, access=mmap.ACCESS_READ)
         at, size, count = *struct.unpack_from("<Q", self._data, 32), *struct.unpack_from("<HH", self._data, 54)
         segments = [struct.unpack_from("<IIQQQQQQ", self._data, at + i * size) for i in range(count)]
         self._loads: list[tuple[int, int, int]] = [
@@ -171,7 +177,7 @@ class Image:
 
     def _text(self, offset: int) -> str:
         begin = self._offset(self._dynamic[_STRTAB]) + offset
-        return self._data[begin : self._data.index(0, begin)].decode()
+        return self._data[begin : self._data.find(b"\0", begin)].decode()
 
     def _offset(self, address: int) -> int:
         return next(offset + address - begin for begin, size, offset in self._loads if begin <= address < begin + size)
@@ -186,10 +192,3 @@ def _variables(segments: list[Any], constant: list[tuple[int, int]]) -> Iterator
                     begin = address + size
             if begin < end:
                 yield begin, end - begin
-
-
-_LOAD, _DYNAMIC, _THREAD_LOCAL, _RELRO = 1, 2, 7, 0x6474E552  # p_type
-_WRITABLE = 2
-_NEEDED, _STRTAB, _INIT_ARRAYSZ = 1, 5, 27  # d_tag
-_ONE_FUNCTION = 8
-_DYNSYM, _OBJECTS = 11, (1, 6)  # sh_type; the types of variables, thread-local ones included

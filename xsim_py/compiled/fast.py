@@ -121,13 +121,13 @@ class _Page:
             _Page.latest = _Page()
         return _Page.latest
 
-    def image(self, file: str) -> int:
+    def image_of(self, file: str, image: Image) -> int:
         """Load a program, and return where the host keeps its description; all programs of one file share it."""
         handle = ctypes.PyDLL(file, mode=os.RTLD_NOW | os.RTLD_LOCAL)._handle
         if handle in self._images:
             _dlclose(handle)
         else:
-            self._images[handle] = _host().load(*_parts(Image(file), handle))
+            self._images[handle] = _host().load(*_parts(image, handle))
         return self._images[handle]
 
     def _close(self) -> None:
@@ -145,8 +145,9 @@ class FastCalls(ProgramCalls):
         super().__init__(execute)
         self.places = SourcePlaces(os.path.realpath(file))
         page = _Page.of_run()
-        self.page, self.fields, self.image = page.memory, page.fields, page.image(file)
-        self.needs_variables = any(each.name in _VARIABLES for each in Image(file).symbols)
+        image = Image(file)
+        self.page, self.fields, self.image = page.memory, page.fields, page.image_of(file, image)
+        self.needs_variables = any(each.name in _VARIABLES for each in image.symbols)
         self.children: set[FastChild] = set()
         self._texts: dict[tuple[str, ...], Any] = {}
         Patches.latest.at_end(self._close)

@@ -13,7 +13,7 @@ from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.op import ReductionOp
 from xsim_py.mpi4py.handle import handle_of
 
-from .by_hand import MAKERS, MPI, Body, by_hand, register
+from .by_hand import MAKERS, MPI, Body, Given, by_hand, register
 from .calls import write_handle, write_integers
 from .convert import STATUS_BYTES, CParameter, read_status, write_status
 
@@ -46,7 +46,7 @@ def _checked(code: int) -> None:
 # ----------------------------------------------------------------------------------------------------- error handlers
 
 
-def _create_errhandler(kind: str, child: Child, given: tuple[int, ...]) -> None:
+def _create_errhandler(kind: str, child: Child, given: Given) -> None:
     def function(handle: Any, code: int) -> None:
         child.call_back(_ERROR_HANDLER, given[0], child.handles.lend(handle), code)
         child.handled = code
@@ -62,7 +62,7 @@ for _kind in ("Comm", "Win", "File", "Session"):
 # --------------------------------------------------------------------------------------------------------- attributes
 
 
-def _create_keyval(kind: str, child: Child, given: tuple[int, ...]) -> None:
+def _create_keyval(kind: str, child: Child, given: Given) -> None:
     copy_fn, delete_fn, place, extra = given
 
     def copy(handle: Any, keyval: int, value: int) -> Any:
@@ -77,7 +77,7 @@ def _create_keyval(kind: str, child: Child, given: tuple[int, ...]) -> None:
     write_integers(child, place, [create_keyval(kind, copying, delete if delete_fn else None)], "i")
 
 
-def _get_attr(family: Any, child: Child, given: tuple[int, ...]) -> None:
+def _get_attr(family: Any, child: Child, given: Given) -> None:
     number, keyval, place, flag = given
     value = MPI.PROC_NULL if keyval == _HOST else child.handles.get(number, family).Get_attr(keyval)
     if value is not None and keyval <= _LAST_PREDEFINED:
@@ -150,7 +150,7 @@ class _ProgramFold:
 def _op_create(parameters: list[CParameter]) -> Body:
     kind = _OPERATION_LARGE if parameters[0].ctype.endswith("_c") else _OPERATION
 
-    def create(child: Child, given: tuple[int, ...]) -> None:
+    def create(child: Child, given: Given) -> None:
         operation = _ProgramOp(child, kind, given[0], commutative=bool(given[1]))
         write_handle(child, given[2], handle_of(MPI.Op, operation))
 
@@ -164,7 +164,7 @@ MAKERS["Op_create"] = _op_create
 
 
 @by_hand
-def Grequest_start(child: Child, given: tuple[int, ...]) -> None:
+def Grequest_start(child: Child, given: Given) -> None:
     query_fn, free_fn, cancel_fn, extra, place = given
 
     def query(status: Any) -> None:
@@ -186,5 +186,5 @@ def Grequest_start(child: Child, given: tuple[int, ...]) -> None:
 
 
 @by_hand
-def Grequest_complete(child: Child, given: tuple[int, ...]) -> None:
+def Grequest_complete(child: Child, given: Given) -> None:
     MPI.Grequest(child.handles.get(given[0], MPI.Request)).Complete()

@@ -10,7 +10,7 @@ from xsim_py.mpi.attributes import delete_all
 from xsim_py.mpi4py.inside import comm_of
 from xsim_py.mpi4py.phase import of_process_now
 
-from .by_hand import MPI, by_hand
+from .by_hand import MPI, Given, by_hand
 from .calls import write_integers
 
 if TYPE_CHECKING:
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 @by_hand
-def Init(child: Child, given: tuple[int, ...]) -> None:
+def Init(child: Child, given: Given) -> None:
     _begin(child, c.THREAD_SINGLE)
 
 
 @by_hand
-def Init_thread(child: Child, given: tuple[int, ...]) -> None:
+def Init_thread(child: Child, given: Given) -> None:
     write_integers(child, given[3], [_begin(child, given[2])], "i")
 
 
@@ -38,12 +38,12 @@ def _begin(child: Child, required: int) -> int:
 
 
 @by_hand
-def Initialized(child: Child, given: tuple[int, ...]) -> None:
+def Initialized(child: Child, given: Given) -> None:
     write_integers(child, given[0], [child.initialized], "i")
 
 
 @by_hand
-def Finalize(child: Child, given: tuple[int, ...]) -> None:
+def Finalize(child: Child, given: Given) -> None:
     for comm in (MPI.COMM_SELF, MPI.COMM_WORLD):  # the latter as in MPICH and Open MPI
         delete_all(comm, comm_of(comm).attributes)
     MPI.Finalize()
@@ -52,5 +52,5 @@ def Finalize(child: Child, given: tuple[int, ...]) -> None:
 
 
 @by_hand
-def Finalized(child: Child, given: tuple[int, ...]) -> None:
+def Finalized(child: Child, given: Given) -> None:
     write_integers(child, given[0], [child.finalized], "i")

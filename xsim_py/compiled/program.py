@@ -32,18 +32,22 @@ class Executable(Program):
 
     def _load_executable(self, target: object) -> None:
         from .by_hand import load
+
+        path = Path(self.start, str(target))
+        self.file = os.path.abspath(path)
+        self.folder = path.resolve().parent
+        self._prepare(self.file, str(target))
+        load()
+        self._calls, self._run = cast("Any", None), cast("Patches | None", None)  # those of a run
+
+    def _prepare(self, file: str, name: str) -> None:
+        """Check the file, and set how a rank is started."""
         from .calls import call
         from .child import Child, ProgramCalls
 
-        path = Path(self.start, str(target))
-        refuse_unusable(os.fspath(path), str(target))
-        self.file = os.path.abspath(path)
-        self.folder = path.resolve().parent
-        load()
+        refuse_unusable(file, name)
         library()
         self._new_calls: Callable[[], ProgramCalls] = partial(ProgramCalls, call)
-        self._calls, self._run = self._new_calls(), cast("Patches | None", None)  # those of a run
-
         self._child: Any = metered(Child, charge=False)
 
     def run(self, rank: Rank) -> None:
@@ -63,18 +67,12 @@ class FastProgram(Executable):
         " are on the simulated storage: compile without --fast"
     )
 
-    def _load_executable(self, target: object) -> None:
-        from .by_hand import load
+    def _prepare(self, file: str, name: str) -> None:
         from .calls import call
         from .fast import FastCalls, FastChild, refuse_unusable
 
-        path = Path(self.start, str(target))
-        self.file = os.path.abspath(path)
-        self.folder = path.resolve().parent
-        refuse_unusable(self.file, str(target))
-        load()
-        self._new_calls = partial(FastCalls, call, self.file)
-        self._calls, self._run = cast("Any", None), cast("Patches | None", None)  # those of a run
+        refuse_unusable(file, name)
+        self._new_calls = partial(FastCalls, call, file)
         self._child = metered(FastChild, charge=False)
 
 

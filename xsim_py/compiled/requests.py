@@ -10,7 +10,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi4py.inside import task_of
 
-from .by_hand import MPI, by_hand, register
+from .by_hand import MPI, Given, by_hand, register
 from .calls import integers, write_handle, write_integers
 from .convert import STATUS_BYTES, new_status, null_number, write_status
 
@@ -38,7 +38,7 @@ def _write_statuses(child: Child, address: int, statuses: list[Any] | None) -> N
 
 
 @by_hand
-def Wait(child: Child, given: tuple[int, ...]) -> None:
+def Wait(child: Child, given: Given) -> None:
     numbers, requests = _requests(child, given[0], 1)
     status = new_status() if given[1] else None
     try:
@@ -50,7 +50,7 @@ def Wait(child: Child, given: tuple[int, ...]) -> None:
 
 
 @by_hand
-def Test(child: Child, given: tuple[int, ...]) -> None:
+def Test(child: Child, given: Given) -> None:
     numbers, requests = _requests(child, given[0], 1)
     status = new_status() if given[2] else None
     try:
@@ -62,7 +62,7 @@ def Test(child: Child, given: tuple[int, ...]) -> None:
         write_status(child, given[2], status)
 
 
-def _all(method: str, child: Child, given: tuple[int, ...]) -> None:
+def _all(method: str, child: Child, given: Given) -> None:
     count, address, flag, place = given if len(given) == 4 else (*given[:2], 0, given[2])
     numbers, requests = _requests(child, address, count)
     statuses = [MPI.Status() for _ in requests] if place else None
@@ -76,7 +76,7 @@ def _all(method: str, child: Child, given: tuple[int, ...]) -> None:
         write_integers(child, flag, [done], "i")
 
 
-def _any(method: str, child: Child, given: tuple[int, ...]) -> None:
+def _any(method: str, child: Child, given: Given) -> None:
     count, address, index_at, flag, place = given if len(given) == 5 else (*given[:3], 0, given[3])
     numbers, requests = _requests(child, address, count)
     status = new_status()
@@ -96,7 +96,7 @@ def _any(method: str, child: Child, given: tuple[int, ...]) -> None:
         write_status(child, place, status)
 
 
-def _some(method: str, child: Child, given: tuple[int, ...]) -> None:
+def _some(method: str, child: Child, given: Given) -> None:
     count, address, count_at, indices_at, place = given
     numbers, requests = _requests(child, address, count)
     statuses: list[Any] | None = [] if place else None
@@ -125,7 +125,7 @@ for _body, _name in ((_all, "all"), (_any, "any"), (_some, "some")):
 
 
 @by_hand
-def Improbe(child: Child, given: tuple[int, ...]) -> None:
+def Improbe(child: Child, given: Given) -> None:
     source, tag, comm, flag, message, place = given
     status = new_status()
     found = child.handles.get(comm, MPI.Comm).Improbe(source, tag, status)
@@ -137,17 +137,17 @@ def Improbe(child: Child, given: tuple[int, ...]) -> None:
 
 
 @by_hand
-def Start(child: Child, given: tuple[int, ...]) -> None:
+def Start(child: Child, given: Given) -> None:
     _requests(child, given[0], 1)[1][0].Start()
 
 
 @by_hand
-def Startall(child: Child, given: tuple[int, ...]) -> None:
+def Startall(child: Child, given: Given) -> None:
     MPI.Prequest.Startall(_requests(child, given[1], given[0])[1])
 
 
 @by_hand
-def Request_free(child: Child, given: tuple[int, ...]) -> None:
+def Request_free(child: Child, given: Given) -> None:
     numbers, requests = _requests(child, given[0], 1)
     requests[0].Free()
     _settle(child, given[0], numbers, requests)

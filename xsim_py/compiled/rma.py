@@ -16,7 +16,7 @@ from xsim_py.mpi.rma import create
 from xsim_py.mpi4py.inside import window_of
 from xsim_py.process.ranks import current
 
-from .by_hand import MAKERS, MPI, Body, by_hand
+from .by_hand import MAKERS, MPI, Body, Given, by_hand
 from .calls import bind, write_handle, write_integers
 from .child import BadAddress, Child
 from .convert import CParameter, RemoteMemory
@@ -137,7 +137,7 @@ def _base(window: Window, place: int) -> int:
 
 
 @by_hand
-def Win_create(child: Child, given: tuple[int, ...]) -> None:
+def Win_create(child: Child, given: Given) -> None:
     base, size, unit, info, comm, win = given
     if size < 0:
         fail(c.ERR_SIZE, f"a window of {size} bytes")
@@ -145,20 +145,20 @@ def Win_create(child: Child, given: tuple[int, ...]) -> None:
 
 
 @by_hand
-def Win_allocate(child: Child, given: tuple[int, ...]) -> None:
+def Win_allocate(child: Child, given: Given) -> None:
     window = _create(child, given[5], RemoteWin.Allocate, given[0], given[1:4])
     write_integers(child, given[4], [_base(window, window.comm.me)], "q")
 
 
 @by_hand
-def Win_allocate_shared(child: Child, given: tuple[int, ...]) -> None:
+def Win_allocate_shared(child: Child, given: Given) -> None:
     window = _create(child, given[5], RemoteWin.Allocate_shared, given[0], given[1:4])
     _kept(window).mapped = _mapped(child, window.segment)
     write_integers(child, given[4], [_base(window, window.comm.me)], "q")
 
 
 @by_hand
-def Win_create_dynamic(child: Child, given: tuple[int, ...]) -> None:
+def Win_create_dynamic(child: Child, given: Given) -> None:
     info, comm, win = given
     made = RemoteWin.Create_dynamic(child.handles.get(info, MPI.Info), child.handles.get(comm, MPI.Comm))
     write_handle(child, win, made)
@@ -181,7 +181,7 @@ def _mapped(child: Child, segment: Any) -> int:
 
 
 def _shared_query(parameters: list[CParameter]) -> Body:
-    def function(child: Child, given: tuple[int, ...]) -> None:
+    def function(child: Child, given: Given) -> None:
         number, place, size, unit, base = given
         win = child.handles.get(number, RemoteWin)
         memory, its_unit = win.Shared_query(place)
@@ -196,31 +196,31 @@ def _shared_query(parameters: list[CParameter]) -> Body:
 
 
 @by_hand
-def Win_get_attr(child: Child, given: tuple[int, ...]) -> None:
+def Win_get_attr(child: Child, given: Given) -> None:
     found = child.handles.get(given[0], RemoteWin).Get_attr(given[1])
     write_integers(child, given[2], [] if found is None else [found], "q")
     write_integers(child, given[3], [found is not None], "i")
 
 
 @by_hand
-def Win_attach(child: Child, given: tuple[int, ...]) -> None:
+def Win_attach(child: Child, given: Given) -> None:
     child.handles.get(given[0], RemoteWin).Attach(_Exposed(child, given[1], given[2]))
 
 
 @by_hand
-def Win_detach(child: Child, given: tuple[int, ...]) -> None:
+def Win_detach(child: Child, given: Given) -> None:
     child.handles.get(given[0], RemoteWin).Detach(_Exposed(child, given[1], 0))
 
 
 @by_hand
-def Alloc_mem(child: Child, given: tuple[int, ...]) -> None:
+def Alloc_mem(child: Child, given: Given) -> None:
     if given[0] < 0:
         fail(c.ERR_ARG, f"{given[0]} bytes of memory")
     write_integers(child, given[2], [_obtained(child, given[0])], "q")
 
 
 @by_hand
-def Free_mem(child: Child, given: tuple[int, ...]) -> None:
+def Free_mem(child: Child, given: Given) -> None:
     child.release(given[0])
 
 
@@ -231,7 +231,7 @@ def _fetching(name: str, parameters: list[CParameter]) -> Body:
     places = {each.name: i for i, each in enumerate(parameters)}
     same = [(places[f"origin_{part}"], places[f"result_{part}"]) for part in _PARTS if f"result_{part}" in places]
 
-    def fetch(child: Child, given: tuple[int, ...]) -> None:
+    def fetch(child: Child, given: Given) -> None:
         if given[places["op"]] == _NO_OP:
             changed = [*given]
             for origin, result in same:

@@ -8,15 +8,13 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi4py.inside import comm_of
 
-from .by_hand import MPI, by_hand
+from .by_hand import MPI, Given, by_hand
 from .calls import integers, write_handle, write_integers
 
 if TYPE_CHECKING:
     from .child import Child
 
 _UNWEIGHTED, _WEIGHTS_EMPTY = 10, 11  # addresses of the ABI
-
-Given = tuple[int, ...]
 
 
 def _grid(child: Child, number: int) -> tuple[Any, int]:

@@ -184,21 +184,6 @@ ssize_t writev(int file, const struct iovec *parts, int count) {
   return all;
 }
 
-int vdprintf(int file, const char *format, va_list values) {
-  char *text;
-  int size = vasprintf(&text, format, values);
-  if (size < 0) return size;
-  ssize_t done = write(file, text, (size_t)size);
-  free(text);
-  return (int)done;
-}
-
-int dprintf(int file, const char *format, ...) {
-  int size;
-  WITH(values, format, size = vdprintf(file, format, values));
-  return size;
-}
-
 /* The standard streams are the same for all ranks, which must not see what others have set. */
 int fileno(FILE *file) {
   int number = xsim_host->stream(file);

@@ -24,7 +24,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define L(x) ((int64_t)(x))
 #define SAME(type, name, other, parameters) type name parameters __attribute__((alias(#other)))
 
 enum { FIRST = 1 << 30 }; /* open_files.py */
@@ -76,11 +75,15 @@ static int64_t at_path(enum operation what, const char *path, int64_t a, int64_t
 
 /* ------------------------------------------------------------------------------------------------------------ random */
 
+static int is_device(const char *path) {
+  return xsim_page && (!strcmp(path, "/dev/urandom") || !strcmp(path, "/dev/random"));
+}
+
 static unsigned char draws[1024]; /* by descriptor: whether it is a device of random numbers */
 
 static int note_device(int file, const char *path) {
   if (file < 0 || file >= (int)sizeof draws) return file;
-  draws[file] = xsim_page && (!strcmp(path, "/dev/urandom") || !strcmp(path, "/dev/random"));
+  draws[file] = (unsigned char)is_device(path);
   return file;
 }
 
@@ -403,8 +406,7 @@ static int flags_of(const char *mode) {
 }
 
 FILE *fopen(const char *restrict path, const char *restrict mode) {
-  int is_device = xsim_page && path && (!strcmp(path, "/dev/urandom") || !strcmp(path, "/dev/random"));
-  int64_t found = is_device ? open(path, flags_of(mode)) : at_path(OPEN, path, flags_of(mode), 0);
+  int64_t found = path && is_device(path) ? open(path, flags_of(mode)) : at_path(OPEN, path, flags_of(mode), 0);
   if (found == OUTSIDE) return REAL(fopen, path, mode);
   return result(found) < 0 ? NULL : stream_of((int)found, mode);
 }

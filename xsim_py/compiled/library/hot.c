@@ -2,8 +2,6 @@
 #include "runtime.h"
 #include "mpi.h"
 
-#define L(value) ((int64_t)(value))
-#define SITE __builtin_return_address(0)
 #define ARGUMENTS(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / 8), (const int64_t[]){__VA_ARGS__}, SITE
 #define PROFILED(name, parameters) \
   int MPI_##name parameters __attribute__((weak, alias("PMPI_" #name))); \

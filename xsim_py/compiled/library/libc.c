@@ -14,6 +14,7 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -26,8 +27,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SITE __builtin_return_address(0)
-#define L(x) ((int64_t)(x))
 
 enum { PATIENCE = 1000 }; /* readings at one time that cost nothing, see clock.py */
 static const int64_t epoch_s = 1577836800, second_ns = 1000000000; /* rank.py */
@@ -121,10 +120,9 @@ int timespec_get(struct timespec *t, int base) {
 
 /* --------------------------------------------------------------------------------------------------------- sleeping */
 
-static int sleep_ns(int64_t ns, void *site) {
-  call(XSIM_SLEEP, ns > 0 ? ns : 0, 0, site);
-  return 0;
-}
+void xsim_sleep(int64_t ns, void *site) { call(XSIM_SLEEP, ns > 0 ? ns : 0, 0, site); }
+
+static int sleep_ns(int64_t ns, void *site) { return xsim_sleep(ns, site), 0; }
 
 unsigned sleep(unsigned s) { return xsim_page ? (unsigned)sleep_ns(s * second_ns, SITE) : REAL(sleep, s); }
 
@@ -259,6 +257,26 @@ uint32_t arc4random(void) {
   return is_drawn(&found, sizeof found, SITE) ? found : REAL(arc4random);
 }
 #endif
+
+/* ----------------------------------------------------------------------------------------------------------- output */
+
+/* Those of the C library do not call write(). */
+int vdprintf(int file, const char *format, va_list values) {
+  char *text;
+  int size = vasprintf(&text, format, values);
+  if (size < 0) return size;
+  ssize_t done = write(file, text, (size_t)size);
+  free(text);
+  return (int)done;
+}
+
+int dprintf(int file, const char *format, ...) {
+  va_list values;
+  va_start(values, format);
+  int size = vdprintf(file, format, values);
+  va_end(values);
+  return size;
+}
 
 /* ------------------------------------------------------------------------------------------------------ computation */
 

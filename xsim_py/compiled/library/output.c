@@ -5,7 +5,6 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <spawn.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -25,23 +24,6 @@ void xsim_before_output(int file) {
 
 static ssize_t write_all(void *file, const char *data, size_t size) {
   return write((int)(long)file, data, size);
-}
-
-int vdprintf(int file, const char *format, va_list values) {
-  char *text;
-  int size = vasprintf(&text, format, values);
-  if (size < 0) return size;
-  ssize_t done = write(file, text, (size_t)size);
-  free(text);
-  return (int)done;
-}
-
-int dprintf(int file, const char *format, ...) {
-  va_list values;
-  va_start(values, format);
-  int size = vdprintf(file, format, values);
-  va_end(values);
-  return size;
 }
 
 /* Processes that the program starts write to the same pipes. */

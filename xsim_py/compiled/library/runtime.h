@@ -5,6 +5,8 @@
 
 /* Call the function of the C library that one of ours replaces; with dlfcn.h, and _GNU_SOURCE. */
 #define REAL(name, ...) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))(__VA_ARGS__)
+#define SITE __builtin_return_address(0)
+#define L(value) ((int64_t)(value)) /* an argument of a call */
 
 #ifdef XSIM_FAST /* in the process of the simulator: one thread, and variables are exchanged between ranks */
 #define XSIM_THREAD
@@ -30,6 +32,7 @@ int64_t xsim_call(uint32_t function, int count, const int64_t *arguments, void *
 int64_t xsim_call_with(uint32_t function, int count, const int64_t *arguments, void *site, const struct xsim_data *data);
 /* Queue a call that needs no answer, and return 1; return 0 if it has to be made at once. */
 int xsim_ahead(struct xsim_queued *call, const void *data);
+void xsim_sleep(int64_t ns, void *site); /* virtual time */
 void xsim_flush(void); /* have what is queued carried out now */
 void xsim_before_output(int file); /* before something is written to a descriptor */
 int xsim_file_of(FILE *stream);    /* the descriptor of a stream of files.c, -1 for others */

@@ -17,9 +17,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SITE __builtin_return_address(0)
-#define L(x) ((int64_t)(x))
-
 static int are_used; /* whether the process has made a socket */
 
 int xsim_is_socket(int file) {
@@ -126,11 +123,6 @@ int getaddrinfo(const char *restrict name, const char *restrict service, const s
 
 /* ---------------------------------------------------------------------------------------------------- several at once */
 
-static void sleep_ns(int64_t ns, void *site) {
-  int64_t given[] = {ns, 0};
-  xsim_call(XSIM_SLEEP, 2, given, site);
-}
-
 /* Wait for several descriptors, if one of them is a socket; without descriptors, sleep. Return the rest of the wait. */
 static int awaited(struct pollfd *ends, nfds_t count, int64_t timeout_ns, void *site) {
   int sockets = 0;
@@ -141,7 +133,7 @@ static int awaited(struct pollfd *ends, nfds_t count, int64_t timeout_ns, void *
 }
 
 int poll(struct pollfd *ends, nfds_t count, int ms) {
-  if (xsim_page && !count && ms >= 0) return sleep_ns(ms * 1000000LL, SITE), 0;
+  if (xsim_page && !count && ms >= 0) return xsim_sleep(ms * 1000000LL, SITE), 0;
   return REAL(poll, ends, count, awaited(ends, count, ms < 0 ? -1 : ms * 1000000LL, SITE) ? 0 : ms);
 }
 
@@ -150,7 +142,7 @@ int select(int count, fd_set *restrict in, fd_set *restrict out, fd_set *restric
   struct timeval none = {0, 0};
   int64_t timeout_ns = t ? t->tv_sec * 1000000000L + t->tv_usec * 1000L : -1;
   nfds_t used = 0;
-  if (xsim_page && t && !(count && (in || out || bad))) return sleep_ns(timeout_ns, SITE), 0;
+  if (xsim_page && t && !(count && (in || out || bad))) return xsim_sleep(timeout_ns, SITE), 0;
   for (int file = 0; are_used && file < count && file < FD_SETSIZE; file++) {
     short events = (in && FD_ISSET(file, in) ? POLLIN : 0) | (out && FD_ISSET(file, out) ? POLLOUT : 0);
     if (events) ends[used++] = (struct pollfd){file, events, 0};
