@@ -3,6 +3,7 @@
 import itertools
 import json
 import sys
+from functools import partial
 from random import Random
 from types import FrameType
 
@@ -67,6 +68,24 @@ def test_every_number_of_shards_gives_the_events_of_one(table: dict[tuple[int, i
     for shards in (2, 3, 7):
         assert arrivals(run(rule, shards)) == expected
     assert arrivals(run(rule, 3, lookahead_ps=1)) == expected
+
+
+@given(tables)
+def test_in_turn_all_shards_together_run_their_events_in_order(table: dict[tuple[int, int], list[tuple[int, int]]]):
+    happened: list[tuple[int, int]] = []  # the time of each event, and its shard
+
+    def note(shard: ToyShard) -> None:
+        happened.append((shard.kernel.now_ps, shard.number))
+
+    blocks = blocks_of(RANKS, 3)
+    made = [ToyShard(number, blocks, rule_of(table), limit=6) for number in range(3)]
+    for shard in made:
+        shard.in_turn = True
+        shard.on_arrival = partial(note, shard)
+        shard.begin()
+    Loopback(3).run(made, [[LOOKAHEAD_PS] * 3] * 3)
+    assert happened == sorted(happened)
+    assert arrivals(made) == arrivals(run(rule_of(table), 1))
 
 
 @given(tables)

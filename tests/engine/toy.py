@@ -22,6 +22,8 @@ class ToyShard:
     def __init__(
         self, number: int, blocks: list[range], rule: Rule, *, limit: int, latency_ps: Latency | None = None
     ) -> None:
+        self.in_turn = False
+        self.on_arrival: Callable[[], None] = lambda: None
         self.number = number
         self.blocks = blocks
         self.rule = rule
@@ -52,6 +54,7 @@ class ToyShard:
                 self.outbox[number].append(entry)
 
     def arrive(self, message: list[int]) -> None:
+        self.on_arrival()
         dest, source, number = message
         seen = self.arrivals[dest]
         seen.append((self.kernel.now_ps, source, number))

@@ -83,6 +83,7 @@ def _await_sockets(child: Child) -> int:
         if (own := child.borrow(number)) >= 0:
             poll.register(own, events)
     timeout_s = None if timeout_ns < 0 else timeout_ns / 10**9
+    waits.note_sockets(child.rank)
     waits.until(current.running(), partial(poll.poll, 0), timeout_s, "socket: another rank to do its part")
     child.give_back()
     return 0

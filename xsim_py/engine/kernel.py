@@ -218,6 +218,7 @@ class Kernel(simpy.Environment):
         self.post(-1, 0, self._halt, self.now_ps)
 
     def _halt(self, now_ps: int) -> NoReturn:
+        self.events -= 1  # not an event of the run
         self.now_ps = now_ps
         raise Halted
 

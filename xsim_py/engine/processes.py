@@ -30,7 +30,7 @@ from xsim_py.errors import ConfigError, InternalError
 
 from .frame_socket import Closed, FrameSocket
 from .kernel import INFINITY_PS
-from .windows import AT_ONCE_PS, Lookahead, ShardProtocol
+from .windows import AT_ONCE_PS, Lookahead, ShardProtocol, one_at_a_time
 
 OUT_OF_MEMORY: Final = 114
 """The exit status of a process in which the simulator runs out of memory."""
@@ -274,7 +274,9 @@ class Processes:
             if self._replace_dead():
                 were_idle = False
                 continue
-            if self._stopped or (were_idle and horizon >= INFINITY_PS and not self._urgent):
+            # Batches for shards whose processes are not started yet remain.
+            urgent = self._urgent & (self._links.keys() | self._here.keys())
+            if self._stopped or (were_idle and horizon >= INFINITY_PS and not urgent):
                 break
             were_idle = horizon >= INFINITY_PS
             if were_idle:
@@ -282,6 +284,8 @@ class Processes:
                 self._command("all_idle", everyone, horizon, [horizon] * self.size)
                 continue
             ends = windows.ends(nexts)
+            if shards[0].in_turn:
+                ends = one_at_a_time(nexts)
             busy = {number for number, next_ps in enumerate(nexts) if next_ps < ends[number]}
             self._command("run", busy | self._here.keys(), horizon, ends)  # these may have native SimPy processes
             again = self._urgent | (busy if self.in_order else set()) | set(self._here)

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from xsim_py.errors import NO_ROOM, NOT_WRITTEN, ConfigError, unwritten
 
 from .kernel import INFINITY_PS
-from .windows import Lookahead, Loopback, ShardProtocol, Transport, window_end_ps
+from .windows import Lookahead, Loopback, ShardProtocol, Transport, one_at_a_time, window_end_ps
 
 OF_VIRTUAL_RANK = "XSIM_RANK"
 """A variable that virtual ranks have. A child that finds it has no part in a real launcher's job."""
@@ -114,6 +114,8 @@ class Mpi:
                 shard.all_idle()
                 continue
             end = window_end_ps(self.local[0], nexts, lookahead)
+            if shard.in_turn:
+                end = one_at_a_time(nexts)[self.local[0]]
             shard.run_window(end)
             self._exchange(shard)
             stop = shard.window_done(horizon, end)

@@ -67,8 +67,21 @@ def window_end_ps(number: int, nexts_ps: Sequence[int], lookahead: Lookahead) ->
     return min(allowed_ps, max(together_ps, others_ps))
 
 
+def one_at_a_time(nexts_ps: Sequence[int]) -> list[int]:
+    """Return the ends of windows in which only the shard with the earliest event runs, and only at that time.
+
+    All events then happen in order in reality, too. Of shards with events at the same time, the lowest is first.
+    """
+    earliest_ps = min(nexts_ps)
+    first = nexts_ps.index(earliest_ps)
+    return [earliest_ps + (shard == first) for shard in range(len(nexts_ps))]
+
+
 class ShardProtocol(Protocol):
     """A block of ranks with an event queue, as the window protocol needs it."""
+
+    in_turn: bool
+    """Whether windows are `one_at_a_time`: ranks act on objects of the host that they share. The same in all shards."""
 
     def next_ps(self) -> int:
         """Return the time of this shard's earliest event."""
@@ -173,6 +186,8 @@ class Loopback:
                     shard.all_idle()
                 continue
             ends = [window_end_ps(number, nexts, lookahead) for number in self.local]
+            if shards[0].in_turn:
+                ends = one_at_a_time(nexts)
             for shard, end in zip(shards, ends, strict=True):
                 shard.run_window(end)
             self._exchange(shards)

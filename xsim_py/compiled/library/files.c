@@ -185,6 +185,7 @@ SAME(off_t, lseek64, lseek, (int file, off_t offset, int whence));
 int close(int file) {
   if (is_random(file)) draws[file] = 0;
   if (xsim_is_socket(file)) {
+    xsim_await(file, 0, 0, __builtin_return_address(0));
     int done = (int)syscall(SYS_close, file);
     xsim_call(XSIM_TELL, 0, NULL, __builtin_return_address(0));
     return done;

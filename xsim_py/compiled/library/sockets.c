@@ -19,11 +19,14 @@
 
 static int are_used; /* whether the process has made a socket */
 
+static int may_wait(void) {
+  return are_used && xsim_page && !xsim_is_inside() && syscall(SYS_gettid) == syscall(SYS_getpid);
+}
+
 int xsim_is_socket(int file) {
   struct sockaddr_storage name;
   socklen_t size = sizeof name;
-  if (!are_used || !xsim_page || xsim_is_inside() || syscall(SYS_gettid) != syscall(SYS_getpid)) return 0;
-  if (getsockname(file, (struct sockaddr *)&name, &size)) return 0;
+  if (!may_wait() || getsockname(file, (struct sockaddr *)&name, &size)) return 0;
   if (name.ss_family != AF_UNIX || size > sizeof name.ss_family) return 1;
   size = sizeof name;
   return getpeername(file, (struct sockaddr *)&name, &size) == 0 && size > sizeof name.ss_family;
@@ -34,15 +37,17 @@ static void wait_for(struct pollfd *ends, nfds_t count, int64_t timeout_ns, void
   xsim_call(XSIM_AWAIT, 3, given, site);
 }
 
-/* Before a call that may block: wait until it would not; -1: without limit. */
+static int waits(int file, int flags) { return !(flags & MSG_DONTWAIT || fcntl(file, F_GETFL) & O_NONBLOCK); }
+
+/* Before a call: let everything happen that comes before it; if the call may block, wait until it would not. */
 void xsim_await(int file, int events, int flags, void *site) {
   struct pollfd end = {file, (short)events, 0};
   struct timeval limit = {0, 0};
   socklen_t size = sizeof limit;
-  if (flags & MSG_DONTWAIT || !xsim_is_socket(file) || fcntl(file, F_GETFL) & O_NONBLOCK) return;
+  if (!xsim_is_socket(file)) return;
   getsockopt(file, SOL_SOCKET, events == POLLIN ? SO_RCVTIMEO : SO_SNDTIMEO, &limit, &size);
   int64_t limit_ns = limit.tv_sec * 1000000000L + limit.tv_usec * 1000L;
-  if (!REAL(poll, &end, 1, 0)) wait_for(&end, 1, limit_ns ? limit_ns : -1, site);
+  wait_for(&end, 1, !events || !waits(file, flags) ? 0 : limit_ns ? limit_ns : -1, site); /* -1: without limit */
 }
 
 /* After an operation: let others check their sockets. Return its result. */
@@ -62,11 +67,20 @@ int accept4(int file, struct sockaddr *restrict name, socklen_t *restrict size, 
 }
 int accept(int file, struct sockaddr *restrict name, socklen_t *restrict size) { return accept4(file, name, size, 0); }
 
+int listen(int file, int most) {
+  xsim_await(file, 0, 0, SITE);
+  return (int)xsim_tell(file, syscall(SYS_listen, file, most), SITE);
+}
+
 int connect(int file, const struct sockaddr *name, socklen_t size) {
+  if (may_wait()) wait_for(NULL, 0, 0, SITE);
   return (int)xsim_tell(file, syscall(SYS_connect, file, name, size), SITE);
 }
 
-int shutdown(int file, int how) { return (int)xsim_tell(file, syscall(SYS_shutdown, file, how), SITE); }
+int shutdown(int file, int how) {
+  xsim_await(file, 0, 0, SITE);
+  return (int)xsim_tell(file, syscall(SYS_shutdown, file, how), SITE);
+}
 
 ssize_t recvfrom(int file, void *restrict to, size_t size, int flags, struct sockaddr *restrict name,
                  socklen_t *restrict name_size) {
@@ -84,8 +98,10 @@ ssize_t recv(int file, void *to, size_t size, int flags) { return recvfrom(file,
 
 /* A blocking call sends everything; in pieces for which there is room. */
 ssize_t sendto(int file, const void *from, size_t size, int flags, const struct sockaddr *name, socklen_t name_size) {
-  if (flags & MSG_DONTWAIT || !xsim_is_socket(file) || fcntl(file, F_GETFL) & O_NONBLOCK)
+  if (!xsim_is_socket(file) || !waits(file, flags)) {
+    xsim_await(file, POLLOUT, flags, SITE);
     return xsim_tell(file, syscall(SYS_sendto, file, from, size, flags, name, name_size), SITE);
+  }
   ssize_t done = 0, put;
   do {
     xsim_await(file, POLLOUT, 0, SITE);
@@ -127,9 +143,8 @@ int getaddrinfo(const char *restrict name, const char *restrict service, const s
 static int awaited(struct pollfd *ends, nfds_t count, int64_t timeout_ns, void *site) {
   int sockets = 0;
   for (nfds_t i = 0; i < count; i++) sockets |= xsim_is_socket(ends[i].fd);
-  if (!sockets || !timeout_ns) return 0;
-  if (!REAL(poll, ends, count, 0)) wait_for(ends, count, timeout_ns, site);
-  return 1;
+  if (sockets) wait_for(ends, count, timeout_ns, site);
+  return sockets;
 }
 
 int poll(struct pollfd *ends, nfds_t count, int ms) {

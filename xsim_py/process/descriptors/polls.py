@@ -47,10 +47,16 @@ def _is_real(fiber: Fiber, number: int) -> bool:
     return child_processes.has_real_threads(fiber.rank) or not stat.S_ISSOCK(os.fstat(number).st_mode)
 
 
+def _take_turn(fiber: Fiber | None) -> None:
+    if fiber is not None and waits.uses_sockets(fiber.rank):
+        waits.take_turn(fiber)
+
+
 def _select(reading: _Files, writing: _Files, special: _Files, timeout: float | None = None, /) -> object:
     """Wait in virtual time as `select.select` does."""
     fiber = current.here()
     if fiber is None or (timeout is not None and timeout <= 0):
+        _take_turn(fiber)
         return _real_select(reading, writing, special, timeout)
     lists = [list(files) for files in (reading, writing, special)]
 
@@ -86,6 +92,7 @@ class _Poll:
         if timeout is not None and timeout < 0:
             timeout = None
         if fiber is None or timeout == 0:
+            _take_turn(fiber)
             return self._poll.poll(timeout, *more)
 
         def real(timeout_s: float | None) -> object:

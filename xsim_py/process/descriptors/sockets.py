@@ -2,8 +2,8 @@
 
 A blocking call on a real socket would stop all ranks, including the one that has to reply. So a rank that finds no data
 or no room to send is parked; all ranks are notified of each operation on a socket after the delay of a launcher's
-signal, and parked ranks check again. Traffic over sockets takes no other virtual time: sockets are not part of the
-simulated network.
+signal, and parked ranks check again. Calls happen one at a time (`waits.take_turn`). Traffic over sockets takes no
+other virtual time: sockets are not part of the simulated network.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 from xsim_py.process.ranks import current
 from xsim_py.process.ranks.patches import Table, Wrapper
 
+from . import waits
+
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 _HANDLER = "sockets"
 _READING = ("accept", "recv", "recv_into", "recvfrom", "recvfrom_into")
 _WRITING = ("send", "sendto")
-_TELLING = ("connect", "shutdown", "close")
+_TELLING = ("listen", "connect", "shutdown", "close")
 
 
 class _OnSocket:
@@ -79,6 +81,16 @@ def _wait(fiber: Fiber, name: str, ready: Callable[[], Any]) -> None:
     while not any(ready()):
         fiber.rank.shard.socket_waiters.append(fiber)
         fiber.park(_OnSocket(name))
+        if waits.uses_sockets(fiber.rank):
+            waits.take_turn(fiber)
+
+
+def _is_named(end: socket.socket) -> bool:
+    """Return True unless both ends belong to one rank: those of `socketpair` have no names."""
+    try:
+        return end.family != socket.AF_UNIX or bool(end.getsockname() or end.getpeername())
+    except OSError:  # closed, or not connected
+        return False
 
 
 def _wrap(function: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -87,12 +99,14 @@ def _wrap(function: Callable[..., Any], name: str) -> Callable[..., Any]:
         fiber = current.here()
         if fiber is None:
             return function(self, *args, **kwargs)
+        if name == "connect" or _is_named(self):
+            waits.take_turn(fiber)
         if self.fileno() >= 0 and self.gettimeout() is None:
             if name in _READING:
                 # Polled without waiting: a blocking call would stop the rank that has to send.
-                _wait(fiber, name, lambda: select.select([self], [], [], 0))
+                _wait(fiber, name, lambda: _real_select([self], [], [], 0))
             elif name in _WRITING:
-                _wait(fiber, name, lambda: select.select([], [self], [], 0))
+                _wait(fiber, name, lambda: _real_select([], [self], [], 0))
         result = function(self, *args, **kwargs)
         tell(fiber)
         return result
@@ -111,6 +125,7 @@ def _send_all(self: socket.socket, data: ReadableBuffer, flags: int = 0) -> None
         left = left[self.send(left, flags | socket.MSG_DONTWAIT) :]
 
 
+_real_select = select.select
 _real_send_all = socket.socket.sendall
 
 

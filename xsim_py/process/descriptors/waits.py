@@ -11,12 +11,14 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from xsim_py.process.ranks.fiber import Fiber, Parked
+from xsim_py.engine import LATE
+from xsim_py.process.ranks.fiber import UNTIL, Fiber, Parked
 from xsim_py.process.ranks.queues import is_shared, sync_threads, yield_to_threads
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
 
+_SOCKETS = "sockets"
 _LEAST_PS = 1000  # clocks count in nanoseconds
 _SLICE_S = 0.001  # the real waiting time before a rank's other threads continue
 _PATIENT_SLICES = 1000  # slices during which no virtual time passes for them: then they may have to do something first
@@ -73,6 +75,8 @@ def until(
     seconds; else None.
     """
     sync_threads(fiber)
+    if uses_sockets(fiber.rank):
+        take_turn(fiber)
     found = ready()
     if found or (timeout_s is not None and timeout_s <= 0):
         return found
@@ -84,8 +88,44 @@ def until(
         if wait is not None:
             return _wait_on_host(fiber, wait, until_ps)
         _pause(fiber, until_ps, what)
+        if uses_sockets(fiber.rank):
+            take_turn(fiber)
         found = ready()
     return found
+
+
+def note_sockets(rank: Rank) -> None:
+    """Record that a rank operates on sockets."""
+    rank.private(_SOCKETS, lambda: True)
+
+
+def uses_sockets(rank: Rank) -> bool:
+    """Return True if a rank has operated on a socket."""
+    return rank.extra is not None and _SOCKETS in rank.extra
+
+
+def take_turn(fiber: Fiber) -> None:
+    """Wait until everything that ranks do before this time has happened in reality, in all shards.
+
+    Sockets are the host's: what a rank finds there must not depend on how far other shards have run. At equal times,
+    the order is that of the ranks. A turn takes a nanosecond: a rank that asks repeatedly must not stop the others.
+    """
+    rank = fiber.rank
+    note_sockets(rank)
+    fiber.sleep(_LEAST_PS)
+    kernel = rank.shard.kernel
+    if not (rank.shard.alone or rank.shard.in_turn):
+        rank.shard.take_turns()
+        kernel.post(kernel.now_ps, rank.key + 1, _continue, fiber)
+        fiber.park(UNTIL)
+    rank.key += 1
+    kernel.post(kernel.now_ps, rank.key + LATE, Fiber.resume, fiber)
+    fiber.park(UNTIL)
+
+
+def _continue(fiber: Fiber) -> None:
+    fiber.rank.shard.kernel.events -= 1  # with one shard there is no such event
+    fiber.resume()
 
 
 def _wait_on_host(fiber: Fiber, really: Callable[[float | None], Any], until_ps: int | None) -> Any:

@@ -36,6 +36,7 @@ _SAMPLE = 1024  # ranks
 _MUCH_GARBAGE = 8  # objects per rank
 _GARBAGE_AT_ONCE = 1 << 20  # objects
 _AT_ONCE = "at once"
+_IN_TURN = "in turn"
 _SHARED = "shared"
 _TOLD = "told to all"
 _BETWEEN_WINDOWS = frozenset((_AT_ONCE, _SHARED, _TOLD))
@@ -173,6 +174,7 @@ class Shard:
         # Called with the time, the key and the values of a row from another shard.
         self.take_row: Callable[[tuple[Any, ...]], None] = _unhandled_row
         self.socket_waiters: list[Any] = []
+        self.in_turn = False  # see `engine.windows.ShardProtocol`
         self.file_locks: Any = None  # state of `file_locks`
         self.fifos: dict[int, Any] = {}  # state of `fifos`
         # Called with each of the first `WATCHED_STARTS` ranks once it has run to its first wait.
@@ -183,7 +185,7 @@ class Shard:
         self.fabric: Any = None  # state of the layer above for the ranks of this shard
         self.abort: Abort | None = None
         self.finished = 0
-        self.handlers: dict[str, Callable[[Any], None]] = {"abort": self._stop}
+        self.handlers: dict[str, Callable[[Any], None]] = {"abort": self._stop, _IN_TURN: self._begin_turns}
         self.stopped_ps: int | None = None
         self.alone = self.kernel.alone = len(blocks) == 1
         self.far = False  # True if it is not in the process of shard 0
@@ -290,6 +292,16 @@ class Shard:
         Events that it posts there to ranks may be in the past only if nothing that has happened depends on them.
         """
         self._outbox[number].append((0, 0, _AT_ONCE, (handler, argument)))
+
+    def take_turns(self) -> None:
+        """Make the windows of all shards `one_at_a_time` from the current event on; this shard's ends now."""
+        self._begin_turns()
+        for number in self._others:
+            self.tell(number, _IN_TURN, None)
+        self.kernel.halt()
+
+    def _begin_turns(self, _: object = None) -> None:
+        self.in_turn = True
 
     def post_common(self, time_ps: int, key: int, handler: Callable[[Any], None], argument: object) -> None:
         """Call `handler` in the order of shared events; every shard posts this itself."""
