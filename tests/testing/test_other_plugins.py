@@ -43,6 +43,7 @@ def test_coverage_counts_what_any_rank_of_a_session_has_run(tmp_path: Path):
 CORES = ["ctrace", "pytrace", *(["sysmon"] if sys.version_info >= (3, 12) else [])]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("words", "core"),
     [

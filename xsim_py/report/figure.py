@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from matplotlib import rc_context
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.ticker import FixedFormatter, FixedLocator, LogLocator
@@ -47,6 +48,10 @@ class Names(FixedFormatter):
 class Picture(Figure):
     """A figure that notebooks display, and that `save` writes."""
 
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        FigureCanvasAgg(self)  # otherwise each layout prepares a file
+
     def savefig(self, fname: Any, **settings: Any) -> None:
         """Save the figure; PDF and SVG files contain text as text."""
         with rc_context(_SAVED):
@@ -79,14 +84,15 @@ def _png(figure: Figure) -> bytes:
     from PIL import Image
     from PIL.PngImagePlugin import PngInfo
 
-    buffer = io.BytesIO()
+    canvas = FigureCanvasAgg(figure)
     with rc_context(_SAVED):
-        figure.savefig(buffer, format="png", dpi=figure.dpi)
-    image = Image.open(buffer).convert("RGB").quantize(256, dither=Image.Dither.NONE)
+        canvas.draw()  # type: ignore[no-untyped-call]
+    drawn = Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba(), "raw", "RGBA", 0, 1)  # type: ignore[no-untyped-call]
+    image = drawn.convert("RGB").quantize(256, dither=Image.Dither.NONE)
     info = PngInfo()
     info.add_text(shown.KEY, shown.digest_of(figure))
     small = io.BytesIO()
-    image.save(small, "png", pnginfo=info, optimize=True, dpi=(figure.dpi, figure.dpi))
+    image.save(small, "png", pnginfo=info, dpi=(figure.dpi, figure.dpi))
     return small.getvalue()
 
 

@@ -227,6 +227,7 @@ wait(numpy.ones(SIZE))
 """
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("raises", "ended", "survivors", "told"),
     [
