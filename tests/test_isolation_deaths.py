@@ -88,6 +88,7 @@ ENDINGS = {
 UNCOUNTED = "are missing from the counts: they are lost with the process"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ENDINGS)
 def test_a_rank_whose_process_ends_has_failed_with_its_line(name: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(Path(__file__).parents[1])
@@ -237,6 +238,7 @@ def test_a_job_that_real_deaths_have_ended_is_started_again_in_new_processes(tmp
     assert len(result.warnings) == 2
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("act", [lambda: sum(itertools.repeat(0)), lambda: raised(19)], ids=["computes", "stopped"])
 def test_a_process_that_cannot_be_told_to_stop_is_ended_and_the_others_say_where_they_are(
     act: Callable[[], Any], monkeypatch: pytest.MonkeyPatch

@@ -123,6 +123,7 @@ def discover_some(share: int) -> int | None:
     return round(took * 10**12)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("share", "latencies"), [(0, 14), (1, 20), (10, 35), (25, 68), (50, 155)])
 def test_with_dead_members_it_takes_no_longer_than_one_blocking_receive_after_the_other(share: int, latencies: int):
     """Means over five random sets of 128 members, beside those of an independent program of the published algorithm.

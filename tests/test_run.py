@@ -428,6 +428,7 @@ json.dump(told, open(sys.argv[1] + f"/{results[0].summary['shards']}-" + __impor
         said = r"xsim: mpiexec: what the function returned on rank 0 cannot leave its process: .*; return what can be"
         assert (done.returncode, re.match(said, done.stderr) is not None) == (2, True), done.stderr
 
+    @pytest.mark.sampled
     @pytest.mark.parametrize("text", FAILING.values(), ids=list(FAILING))
     def test_what_fails_in_one_process_ends_all(text: str, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.chdir(ROOT)

@@ -414,6 +414,7 @@ def test_every_endless_loop_is_ended(tmp_path: Path, text: str):
     assert (done.result.ended, done.result.exit_status) == ("wall limit", 4)
 
 
+@pytest.mark.sampled
 @SHARDS
 @pytest.mark.parametrize(
     ("text", "looks", "whom"),
@@ -487,6 +488,7 @@ def command(tmp_path: Path, *options: str, ranks: int = 3) -> list[str]:
     return [sys.executable, "-m", "xsim_py", "run", "-n", str(ranks), "--quiet", *options, str(tmp_path / "prog.py")]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "loop", ["while True: pass", "while True: comm.Iprobe()", "import time\nwhile True: time.sleep(1)"]
 )

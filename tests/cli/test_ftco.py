@@ -111,6 +111,7 @@ def test_a_trace_with_nodes_that_are_killed(capsys: pytest.CaptureFixture[str]) 
     assert "3 sends DATA to 0" in shown
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("ending", ["png", "svg"])
 def test_a_trace_as_a_picture(capsys: pytest.CaptureFixture[str], tmp_path: Path, ending: str) -> None:
     assert main(["ftco", *QUICK, "--failures", "1", "--trace", str(tmp_path / f"flow.{ending}")]) == 0

@@ -40,6 +40,7 @@ def test_published_figures_without_faults(nodes: int, figures: tuple[int, ...]) 
     assert outcome.data + outcome.acks == outcome.messages
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("rules", RULES)
 @pytest.mark.parametrize("operation", ["allreduce", "reduce", "bcast"])
 def test_latency_without_faults_is_the_calculated_one(rules: str, operation: str) -> None:

@@ -19,6 +19,7 @@ def line(x: list, y: list, number: int = 0, errors: list | None = None) -> Serie
     return Series(f"line {number}", x, y, errors or [0.0] * len(y), colour=number, dashes=number % 3)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("picture", "changes"),
     [
@@ -47,6 +48,7 @@ def figure_of(picture: Chart) -> Figure:
     return figure
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("lines", "words", "beside"), [(2, 1, True), (12, 1, True), (12, 9, False), (40, 1, False), (3, 40, False)]
 )

@@ -51,6 +51,7 @@ def texts(figure: Figure) -> list:
     return [text for text in found if text.get_visible() and text.get_window_extent().width > 0]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("kind", "columns"),
     [*product(KINDS, [1]), *[*product(KINDS, [2])][:: 1 if CAMPAIGN else 7]],

@@ -60,6 +60,7 @@ def test_the_first_of_the_rows_that_are_kept_is_computed_again(name: str, tmp_pa
     assert again == {column: first[column] for column in again}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", presets())
 def test_a_preset_is_good(name: str):
     spec = load_study(name)

@@ -147,6 +147,7 @@ def test_passes_on_ranks():
 """
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("strict", "outcome"), [("false", "XPASS"), ("true", "FAILED")])
 @pytest.mark.parametrize("words", [("--with-mpi",), ("--xsim-session", "2")])
 def test_who_passes_though_expected_to_fail_fails_if_pytest_is_strict(

@@ -60,6 +60,7 @@ def test_coverage_counts_what_comes_after_a_wait(tmp_path: Path, words: tuple[st
     assert re.search(r"^waits.py +5 +0 +100%$", session.text, re.M), session.text
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("words", [(), ("--xsim-session", "2")])
 def test_the_time_that_pytest_timeout_grants_holds_for_ranks(tmp_path: Path, words: tuple[str, ...]):
     session = run(tmp_path, *words, "-p", "pytest_timeout", suites=("late",))

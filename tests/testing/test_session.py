@@ -74,6 +74,7 @@ def test_after():
 """
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("end", ["comm.recv(source=0)", "comm.Abort(3)"])
 @pytest.mark.parametrize("words", [(), ("--lfnf=none",)])
 def test_what_has_passed_is_not_repeated_if_the_last_test_that_failed_ends_the_ranks(

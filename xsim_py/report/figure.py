@@ -84,10 +84,10 @@ def _png(figure: Figure) -> bytes:
     from PIL import Image
     from PIL.PngImagePlugin import PngInfo
 
-    canvas = FigureCanvasAgg(figure)
+    canvas: Any = FigureCanvasAgg(figure)
     with rc_context(_SAVED):
-        canvas.draw()  # type: ignore[no-untyped-call]
-    drawn = Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba(), "raw", "RGBA", 0, 1)  # type: ignore[no-untyped-call]
+        canvas.draw()
+    drawn = Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba(), "raw", "RGBA", 0, 1)
     image = drawn.convert("RGB").quantize(256, dither=Image.Dither.NONE)
     info = PngInfo()
     info.add_text(shown.KEY, shown.digest_of(figure))
