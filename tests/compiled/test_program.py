@@ -20,7 +20,7 @@ from xsim_py.compiled import page
 from xsim_py.compiled.build import SOURCES as LIBRARY
 from xsim_py.report import Result
 
-SOURCES = [*test_system.SOURCES, test_system.SOURCES[0].parents[1] / "stored.c"]
+SOURCES = [*test_system.SOURCES, *(test_system.SOURCES[0].parents[1] / name for name in ("stored.c", "meet.c"))]
 
 
 def simulated(program: object, *args: str, **settings: object) -> tuple[Result, list[str]]:
@@ -56,6 +56,14 @@ def test_isolation_and_shards_change_nothing(built: Path):
     for settings in ({"isolation": "process"}, {"isolation": "process:2"}, {"shards": 2}):
         other = simulated(built / "ends", **settings)
         assert (other[0].digest, other[1]) == (plain[0].digest, plain[1])
+
+
+def test_programs_in_different_shards_compute_at_the_same_time(
+    built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    result, lines = simulated(built / "meet", shards=2)
+    assert (result.ended, lines) == ("finished", ["met"])
 
 
 def test_python_spawns_executables(built: Path, tmp_path: Path):

@@ -65,9 +65,10 @@ class ToyShard:
     def next_ps(self) -> int:
         return self.kernel.next_ps()
 
-    def run_window(self, end_ps: int) -> None:
+    def run_window(self, end_ps: int) -> bool:
         self.end_ps = end_ps
         self.kernel.run_window(end_ps)
+        return False
 
     def take_outbox(self) -> dict[int, Any]:
         batches = {to: batch for to, batch in enumerate(self.outbox) if batch}

@@ -54,7 +54,7 @@ __all__ = ["Abandoned", "BadAddress", "Child", "Ended", "ProgramCalls"]
 Serve: TypeAlias = "Callable[[Child, int, int], int | None]"
 """Executes a call: takes the child, the function as in page.h, and the return address; returns the result."""
 
-_CALLED, _OUTPUT, _ENDED, _INTERRUPTED = range(4)
+_CALLED, _OUTPUT, _ENDED, _INTERRUPTED, _COMPUTES = range(5)
 _READ_BYTES = 1 << 16
 _ADDRESSES = 1 << 47
 
@@ -184,13 +184,19 @@ class Child:
         """
         page = self.page
         exchange, state = self._wait_for_call, self._pointer
+        then, wait = self._exchange, self._wait_for_call
+        if self.rank.shard.has_company and not self.depth:
+            then, wait = self._library.xsim_exchange_hurrying, self._library.xsim_wait_hurrying
         while True:
             got = exchange(state)
-            exchange = self._wait_for_call
+            exchange = wait
             if got == _OUTPUT:
                 self._copy_output()
             elif got == _ENDED:
                 raise Ended
+            elif got == _COMPUTES:
+                self.rank.shard.leave_to_compute(self.rank.fiber)
+                exchange = self._wait_for_call
             elif got == _CALLED:
                 request, function, depth, site, queued = REQUEST.unpack_from(page)
                 if queued:
@@ -215,7 +221,7 @@ class Child:
                 else:
                     if request == RETURNED:
                         return int(self.fields.returned)
-                exchange = self._exchange
+                exchange = then
 
     def enter(self, *, inside: bool) -> None:
         """Record that the program has begun or ended MPI.

@@ -87,8 +87,12 @@ class ShardProtocol(Protocol):
         """Return the time of this shard's earliest event."""
         ...
 
-    def run_window(self, end_ps: int) -> None:
-        """Run all events before `end_ps`."""
+    def run_window(self, end_ps: int) -> bool:
+        """Run all events before `end_ps`.
+
+        Return True if it has to be called again, because a program computes in a separate process meanwhile; only if
+        there are several shards in this process.
+        """
         ...
 
     def take_outbox(self) -> dict[int, Any]:
@@ -188,8 +192,9 @@ class Loopback:
             ends = [window_end_ps(number, nexts, lookahead) for number in self.local]
             if shards[0].in_turn:
                 ends = one_at_a_time(nexts)
-            for shard, end in zip(shards, ends, strict=True):
-                shard.run_window(end)
+            running = [*zip(shards, ends, strict=True)]
+            while running:
+                running = [(shard, end) for shard, end in running if shard.run_window(end)]
             self._exchange(shards)
             stops = [shard.window_done(horizon, end) for shard, end in zip(shards, ends, strict=True)]
             if any(stops):

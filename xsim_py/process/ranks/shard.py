@@ -23,7 +23,7 @@ from xsim_py.engine import AT_ONCE_PS, INFINITY_PS, LATE, MAX_ORIGINS, Halted, K
 from xsim_py.errors import InternalError
 
 from . import current
-from .fiber import pinned_hub
+from .fiber import UNTIL, Fiber, pinned_hub
 from .rank import Abort, Rank
 
 ROW = 12
@@ -174,6 +174,8 @@ class Shard:
         # Called with the time, the key and the values of a row from another shard.
         self.take_row: Callable[[tuple[Any, ...]], None] = _unhandled_row
         self.socket_waiters: list[Any] = []
+        self._computing: Fiber | None = None  # whose program computes while this shard waits
+        self._in_window = self._in_events = False
         self.in_turn = False  # see `engine.windows.ShardProtocol`
         self.file_locks: Any = None  # state of `file_locks`
         self.fifos: dict[int, Any] = {}  # state of `fifos`
@@ -325,11 +327,42 @@ class Shard:
         """Run deferred work, as no shard has any event left."""
         self.before_end()
 
-    def run_window(self, end_ps: int) -> None:
-        """Run all events before `end_ps`, unless the run is stopping."""
-        if not self.control.stop_reason:
-            self._reached_ps = end_ps
-            self._until_halted(self.kernel.run_window, end_ps)
+    def run_window(self, end_ps: int) -> bool:
+        """Run all events before `end_ps`, unless the run is stopping; see `engine.windows.ShardProtocol`."""
+        if self.control.stop_reason:
+            return False
+        self._reached_ps = end_ps
+        self._until_halted(self._run, end_ps)
+        return self._computing is not None
+
+    def _run(self, end_ps: int) -> None:
+        fiber, self._computing = self._computing, None
+        self._in_window = True
+        if fiber is not None:
+            fiber.resume()
+        if self._computing is None:
+            self._in_events = True
+            try:
+                self.kernel.run_window(end_ps)
+            finally:
+                self._in_events = False
+
+    @property
+    def has_company(self) -> bool:
+        """True if there are other shards in this process."""
+        return len(self.control.kernels) > 1
+
+    def leave_to_compute(self, fiber: Fiber) -> None:
+        """Let other shards run while the program of a fiber computes in a separate process; then this one continues.
+
+        It does nothing else meanwhile, so its events keep their order. Before the first window it just returns.
+        """
+        if not self._in_window:
+            return
+        self._computing = fiber
+        if self._in_events:
+            self.kernel.halt()
+        fiber.park(UNTIL)
 
     def take_outbox(self) -> dict[int, Any]:
         """Remove and return the data for other shards: parcels, rows and printed lines, for each that gets any."""
