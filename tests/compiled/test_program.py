@@ -75,6 +75,18 @@ def test_python_spawns_executables(built: Path, tmp_path: Path):
     assert sorted(line.partition(" in")[0] for line in lines) == ["0 of 2", "1 of 2", "2"]
 
 
+def test_interpreters_are_executables_where_that_is_asked_for(tmp_path: Path):
+    program = tmp_path / "parent.py"
+    program.write_text(
+        "import sys\nfrom mpi4py import MPI\n"
+        "code = 'import ctypes; mpi = ctypes.CDLL(None); mpi.MPI_Init(None, None); print(len(sys.argv)); mpi.MPI_Finalize()'\n"
+        "words = ['-c', 'import sys; ' + code, 'word']\n"
+        "MPI.COMM_SELF.Spawn(sys.executable, words, 2, MPI.Info.Create({'xsim_executable': 'true'}))\n"
+    )
+    result, lines = simulated(program, ranks=1)
+    assert (result.ended, lines) == ("finished", ["2", "2"])
+
+
 def test_a_failure_leaves_the_bytes_that_a_file_has_received(
     built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

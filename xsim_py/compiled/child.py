@@ -104,7 +104,7 @@ class Child:
     """The process of a rank's program."""
 
     def __init__(self, rank: Rank, words: Sequence[str], calls: ProgramCalls) -> None:
-        self._begin(rank, calls)
+        self._begin(rank, words[0], calls)
         _allow_many_files()
         shared = _memfd("xsim", os.MFD_CLOEXEC)
         os.ftruncate(shared, PAGE_BYTES)
@@ -124,9 +124,9 @@ class Child:
         Patches.latest.at_end(self.close)
         self._enlist()
 
-    def _begin(self, rank: Rank, calls: ProgramCalls) -> None:
+    def _begin(self, rank: Rank, file: str, calls: ProgramCalls) -> None:
         """Set what does not depend on where the program runs."""
-        self.rank = rank
+        self.rank, self.file = rank, file
         self._call = calls.execute
         self.is_over = False
         self.initialized = self.finalized = False

@@ -203,7 +203,7 @@ class FastChild(Child):
     """The program of a rank in this process."""
 
     def __init__(self, rank: Rank, words: Sequence[str], calls: FastCalls) -> None:
-        self._begin(rank, calls)
+        self._begin(rank, words[0], calls)
         self.page, self.fields = calls.page, calls.fields
         self._library = _host()
         self._exchange, self._wait_for_call = self._library.exchange, self._library.wait

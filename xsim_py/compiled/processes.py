@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.mpi import constants as c
+from xsim_py.mpi.dynamic.commands import AS_EXECUTABLE
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi4py.inside import comm_of
 
@@ -25,14 +29,33 @@ def _texts(child: Child, address: int) -> list[str]:
     return found
 
 
+@contextmanager
+def _hints(child: Child, handles: Iterable[int], commands: Sequence[str]) -> Iterator[list[Any]]:
+    """Provide the hints of commands; with another one for a program that starts itself, as interpreters do."""
+    made, found = [], []
+    for handle, command in zip(handles, commands, strict=True):
+        hints: Any = child.handles.get(handle, MPI.Info)
+        with suppress(OSError):
+            if os.path.samefile(command, child.file):
+                made.append(hints := hints.Dup() if hints else MPI.Info.Create())
+                hints.Set(AS_EXECUTABLE, "true")
+        found.append(hints)
+    try:
+        yield found
+    finally:
+        for each in made:
+            each.Free()
+
+
 @by_hand
 def Comm_spawn(child: Child, given: Given) -> None:
     command, arguments, count, info, root, number, place, codes = given
     comm: Any = child.handles.get(number, MPI.Comm)
     given_codes: list[int] = []
     if comm_of(comm).me == root:
-        hints = child.handles.get(info, MPI.Info)
-        made = comm.Spawn(child.text(command), _texts(child, arguments), count, hints, root, given_codes)
+        name = child.text(command)
+        with _hints(child, [info], [name]) as (hints,):
+            made = comm.Spawn(name, _texts(child, arguments), count, hints, root, given_codes)
     else:
         made = comm.Spawn("", None, _MANY, MPI.INFO_NULL, root, given_codes)
     write_handle(child, place, made)
@@ -48,8 +71,8 @@ def Comm_spawn_multiple(child: Child, given: Given) -> None:
     if comm_of(comm).me == root:
         names = [child.text(each) for each in integers(child, commands, count, "q")]
         lines = [_texts(child, each) for each in integers(child, arguments, count, "q")] or [[]] * count
-        hints = [child.handles.get(each, MPI.Info) for each in integers(child, infos, count, "q")]
-        made = comm.Spawn_multiple(names, lines, processes, hints, root, given_codes)
+        with _hints(child, integers(child, infos, count, "q"), names) as hints:
+            made = comm.Spawn_multiple(names, lines, processes, hints, root, given_codes)
     else:
         made = comm.Spawn_multiple((), None, processes, MPI.INFO_NULL, root, given_codes)
     write_handle(child, place, made)

@@ -16,6 +16,10 @@ class Refused(Exception):
     """The launcher cannot start a command; the text is the reason."""
 
 
+AS_EXECUTABLE = "xsim_executable"
+"""A hint: ``true`` if an interpreter is a compiled program, rather than one that simulates a Python program."""
+
+
 class SpawnCommand(NamedTuple):
     """A program and the number of its processes."""
 
@@ -25,7 +29,7 @@ class SpawnCommand(NamedTuple):
     processes: int
     """The requested number of processes."""
     info: Mapping[str, str]
-    """Hints: ``host``, ``wdir``, ``path`` and ``soft`` have a meaning."""
+    """Hints: ``host``, ``wdir``, ``path``, ``soft`` and `AS_EXECUTABLE` have a meaning."""
 
     def __str__(self) -> str:
         return " ".join((os.path.basename(self.command), *self.args))
@@ -59,8 +63,15 @@ def program_for(command: SpawnCommand, start: str) -> Program:
     if not os.path.isdir(directory):
         raise Refused(f"{directory}: no such directory")
     path = command.info.get("path", "").split(":") if "path" in command.info else ()
+    interpreters = command.info.get(AS_EXECUTABLE) != "true"
     try:
-        return program_of(command.command, command.args, start=os.path.normpath(directory), path=path)
+        return program_of(
+            command.command,
+            command.args,
+            start=os.path.normpath(directory),
+            path=path,
+            simulates_interpreters=interpreters,
+        )
     except ConfigError as problem:
         raise Refused(str(problem)) from None
 

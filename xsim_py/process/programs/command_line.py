@@ -32,16 +32,23 @@ class Called(NamedTuple):
 
 
 def program_of(
-    command: str, args: Sequence[str], *, start: str, path: Sequence[str] = (), stdin: bytes | None = None
+    command: str,
+    args: Sequence[str],
+    *,
+    start: str,
+    path: Sequence[str] = (),
+    stdin: bytes | None = None,
+    simulates_interpreters: bool = True,
 ) -> Program:
     """Return the program that a command starts.
 
     `command` is the interpreter, or a file that is a Python program by its name or by its first line. The arguments of
     an interpreter are its options, the script, ``-m`` or ``-c``, and the program's own arguments; if they name no
     program, it is `stdin`. The program starts in the directory `start`; a command is looked for there and in those
-    of `path`. Raises a `ConfigError` if no such program exists, or it is not Python.
+    of `path`. Unless it `simulates_interpreters`, an interpreter is an executable like any other. Raises a `ConfigError`
+    if no such program exists, or it is not Python.
     """
-    if is_interpreter(command):
+    if simulates_interpreters and is_interpreter(command):
         called = how_called(args)
         target: Any = called.target
         if called.kind == "stdin":
