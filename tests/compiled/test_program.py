@@ -79,8 +79,9 @@ def test_interpreters_are_executables_where_that_is_asked_for(tmp_path: Path):
     program = tmp_path / "parent.py"
     program.write_text(
         "import sys\nfrom mpi4py import MPI\n"
-        "code = 'import ctypes; mpi = ctypes.CDLL(None); mpi.MPI_Init(None, None); print(len(sys.argv)); mpi.MPI_Finalize()'\n"
-        "words = ['-c', 'import sys; ' + code, 'word']\n"
+        "code = 'import ctypes, sys; mpi = ctypes.CDLL(None)\\n'\n"
+        "code += 'mpi.MPI_Init(None, None); print(len(sys.argv)); mpi.MPI_Finalize()'\n"
+        "words = ['-c', code, 'word']\n"
         "MPI.COMM_SELF.Spawn(sys.executable, words, 2, MPI.Info.Create({'xsim_executable': 'true'}))\n"
     )
     result, lines = simulated(program, ranks=1)

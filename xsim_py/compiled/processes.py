@@ -31,7 +31,7 @@ def _texts(child: Child, address: int) -> list[str]:
 
 @contextmanager
 def _hints(child: Child, handles: Iterable[int], commands: Sequence[str]) -> Iterator[list[Any]]:
-    """Provide the hints of commands; with another one for a program that starts itself, as interpreters do."""
+    """Provide the hints of commands, with `AS_EXECUTABLE` for a program that starts itself, as interpreters do."""
     made, found = [], []
     for handle, command in zip(handles, commands, strict=True):
         hints: Any = child.handles.get(handle, MPI.Info)

@@ -45,8 +45,8 @@ def program_of(
     `command` is the interpreter, or a file that is a Python program by its name or by its first line. The arguments of
     an interpreter are its options, the script, ``-m`` or ``-c``, and the program's own arguments; if they name no
     program, it is `stdin`. The program starts in the directory `start`; a command is looked for there and in those
-    of `path`. Unless it `simulates_interpreters`, an interpreter is an executable like any other. Raises a `ConfigError`
-    if no such program exists, or it is not Python.
+    of `path`. An interpreter is an executable like any other unless it `simulates_interpreters`. Raises a
+    `ConfigError` if no such program exists, or it is not Python.
     """
     if simulates_interpreters and is_interpreter(command):
         called = how_called(args)
