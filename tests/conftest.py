@@ -24,7 +24,7 @@ from xsim_py.process.programs.private_modules import PrivateModules
 settings.register_profile(
     "default", deadline=None, max_examples=10, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile("campaign", parent=settings.get_profile("default"), derandomize=False, max_examples=1000)
+settings.register_profile("campaign", parent=settings.get_profile("default"), derandomize=False, max_examples=200)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 

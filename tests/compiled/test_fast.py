@@ -70,6 +70,7 @@ REFUSED = {
     "signal handlers": "#include <signal.h>\nint main() { signal(2, SIG_IGN); }",
     "the current directory": '#include <unistd.h>\nint main() { return chdir("."); }',
     "redirection of standard streams": "#include <unistd.h>\nint main() { return dup2(1, 2); }",
+    "sockets": "#include <sys/socket.h>\nint main() { return socket(AF_UNIX, SOCK_STREAM, 0); }",
     "dynamic loading": "#include <dlfcn.h>\nint main() { return !dlopen(0, 1); }",
     "the variable __fpu_control": "#include <fpu_control.h>\nint main() { return __fpu_control; }",
 }

@@ -64,6 +64,7 @@ _REFUSED = {
     "memory of the C library's own": ("sbrk", "brk", "mallopt"),
     "generators whose state all ranks would share": ("initstate", "setstate", "seed48", "lcong48", "erand48"),
     "dynamic loading": ("dlopen", "dlmopen"),
+    "sockets": ("socket", "accept", "accept4", "connect", "listen"),  # a wait would stop all ranks
 }
 """Functions that programs in the simulator's process cannot use."""
 _DLINFO_TLS_MODULE = 9
