@@ -1,9 +1,6 @@
 """Programs in Python, here and with the real mpi4py on our C library.
 
-The command is ``python -m tests.compiled.differential PACKAGES``.
-
-PACKAGES is a directory with the real mpi4py, built for the standard ABI:
-``MPICC="xsim cc" pip install --no-binary=mpi4py --no-deps --target PACKAGES mpi4py==VERSION``.
+The command is ``python -m tests.compiled.differential``.
 
 The programs are those of tests/cases.py. Each is run twice with `xsim run`: as a Python program, and as an argument of
 the Python interpreter, which is a compiled program. Times, messages, bytes, the exit status and the lines that are
@@ -23,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cases import Case, all_cases, largest_cases
+from tests.conformance.suite import COMPILED, build_compiled, download
 
 PRINTING_ON_STDERR = """
 import os, runpy, sys
@@ -54,11 +52,12 @@ def run(case: Case, words: list[str], environment: Mapping[str, str], limit_s: f
 def main() -> int:
     """Run the programs, and print what differs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("packages", type=Path, help="the directory with the real mpi4py")
     parser.add_argument("--only", default="", help="only programs whose names contain this")
     parser.add_argument("--limit", type=float, default=120, help="seconds per run (default: %(default)s)")
     args = parser.parse_args()
-    real = {**os.environ, "PYTHONPATH": str(args.packages.absolute())}
+    download()
+    build_compiled()
+    real = {**os.environ, "PYTHONPATH": str(COMPILED)}
     cases = [case for case in largest_cases(all_cases()) if args.only in str(case)]
     equal = same_digest = 0
     for case in cases:

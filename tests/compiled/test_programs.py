@@ -95,3 +95,36 @@ def test_a_receive_whose_request_was_freed_outlasts_the_process(tmp_path: Path):
     subprocess.run(command_line("cc", ["freed.c", "-o", "freed"]), check=True, cwd=tmp_path)
     result, out, err = run(tmp_path / "freed")
     assert (result.ended, result.exit_status, out, err) == ("finished", 0, "", "")
+
+
+WAITING_CALLBACK = """
+#include <mpi.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static void *sleeps(void *unused) { return usleep(1000) ? &sleeps : unused; }
+static int freed(MPI_Comm comm, int key, void *value, void *state) {
+  pthread_t thread;
+  return pthread_create(&thread, NULL, sleeps, NULL) || pthread_join(thread, NULL);
+}
+int main(void) {
+  int key;
+  MPI_Comm copy;
+  MPI_Init(0, 0);
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, freed, &key, NULL);
+  MPI_Comm_dup(MPI_COMM_SELF, &copy);
+  MPI_Comm_set_attr(copy, key, &key);
+  double begin = MPI_Wtime();
+  MPI_Comm_free(&copy);
+  printf("%.0f us\\n", 1e6 * (MPI_Wtime() - begin));
+  MPI_Finalize();
+}
+"""
+
+
+def test_a_callback_may_wait_for_another_thread_that_calls_the_simulator(tmp_path: Path):
+    """In the real mpi4py, a thread waits for the lock of the interpreter, whose owner reads a clock."""
+    (tmp_path / "waiting.c").write_text(WAITING_CALLBACK)
+    subprocess.run(command_line("cc", ["waiting.c", "-o", "waiting", "-lpthread"]), check=True, cwd=tmp_path)
+    result, out, _ = run(tmp_path / "waiting", wall_limit=20)
+    assert (result.ended, out) == ("finished", "1000 us\n" * 3)

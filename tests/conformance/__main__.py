@@ -5,6 +5,8 @@ What a real MPI that is not there makes of the tests is taken from the records. 
 under a real MPI does not pass here and is not in ``known.yaml``.
 
 With ``--check`` ours run with the checks, and these have to find what ``findings.yaml`` says, and nothing else.
+
+With ``--compiled`` the real mpi4py is built on the library of compiled programs, and ours are Python interpreters.
 """
 
 from __future__ import annotations
@@ -18,9 +20,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tests.conformance import findings, records
-from tests.conformance.judgement import CUT, Outcomes, broken, counts, known_failures, outcomes_of
+from tests.conformance.judgement import (
+    COMPILED_KNOWN,
+    CUT,
+    KNOWN,
+    Outcomes,
+    broken,
+    counts,
+    known_failures,
+    outcomes_of,
+)
 from tests.conformance.page import Row, write_page
-from tests.conformance.suite import CACHE, ROOT, NoSuite, download, modules, suite
+from tests.conformance.suite import CACHE, COMPILED, ROOT, NoSuite, build_compiled, download, modules, suite
 
 SIZES = (1, 2, 3, 4, 5, 8, 64)
 LATE = "the module did not end within"
@@ -43,14 +54,19 @@ def simulation(*options: str) -> list[str]:
 
 
 def run(
-    command: Sequence[str], chosen: Iterable[str], ranks: int, seconds: float, options: Sequence[str] = ()
+    command: Sequence[str],
+    chosen: Iterable[str],
+    ranks: int,
+    seconds: float,
+    options: Sequence[str] = (),
+    packages: Path = ROOT,
 ) -> tuple[Outcomes, str]:
     """Run modules of the suite; what of them ended within so many seconds, and all that was said."""
     words = [word.format(ranks=ranks) for word in command]
     words += [str(suite() / "conformance_runner.py"), "-q", *options]
     words += ["-i", f"^({'|'.join(map(re.escape, chosen))})[.]py$"]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    environment["PYTHONPATH"] = str(ROOT)
+    environment["PYTHONPATH"] = str(packages)
     if "--types-dealt-out" in options:
         environment["COVERAGE_RUN"] = "true"  # the suite's own word for fewer element types in test_util_dtlib
     with subprocess.Popen(
@@ -73,19 +89,24 @@ def run(
 def simulated(module: str, ranks: int, options: argparse.Namespace) -> str | None:
     """Run a module under the simulation and return what it says; or what an earlier run has said, if it did."""
     check = ["--check"] * options.check
-    kept = CACHE / "said" / f"{module}-{ranks}{''.join(check)}.txt"
+    kept = CACHE / "said" / f"{module}-{ranks}{''.join(check)}{'--compiled' * options.compiled}.txt"
     if not (options.kept and kept.exists()):
         if not options.seconds:
             return None
         kept.parent.mkdir(exist_ok=True)
-        kept.write_text(run(simulation(*check), [module], ranks, options.seconds)[1], encoding="utf-8")
+        command = simulation(*check, *[sys.executable] * options.compiled)
+        fewer = ["--types-dealt-out", *["--numpy-arrays"] * (ranks > 1)] if options.compiled else []
+        packages = COMPILED if options.compiled else ROOT
+        said = run(command, [module], ranks, options.seconds, fewer, packages)[1]
+        kept.write_text(said, encoding="utf-8")
     return kept.read_text(encoding="utf-8")
 
 
 def compare(options: argparse.Namespace, chosen: Sequence[str], sizes: Sequence[int]) -> list[Row]:
     """Run what is asked for, and say how each module does as soon as that is known."""
-    launchers = {} if options.no_real or options.check else dict(real_launchers())
-    known, expected, rows = known_failures(), findings.expected(), list[Row]()
+    launchers = {} if options.no_real or options.check or options.compiled else dict(real_launchers())
+    known = known_failures(COMPILED_KNOWN if options.compiled else KNOWN)
+    expected, rows = findings.expected(), list[Row]()
     for module in chosen:
         for ranks in sizes:
             said = "" if options.record else simulated(module, ranks, options)
@@ -117,19 +138,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--no-real", action="store_true", help="do not run the real MPIs: compare with the records")
     parser.add_argument("--record", action="store_true", help="run the real MPIs only, and record what they do")
     parser.add_argument("--check", action="store_true", help="run ours with its checks, and compare what they find")
+    parser.add_argument(
+        "--compiled", action="store_true", help="run the real mpi4py on the library of compiled programs"
+    )
     parser.add_argument("--kept", action="store_true", help="do not run again what has been run: go on after a break")
     parser.add_argument("--write", action="store_true", help="write the page of the documentation, too")
     parser.add_argument("--download", action="store_true", help="only fetch the source of the tests")
     options = parser.parse_args(arguments)
     try:
         download()
+        if options.compiled:
+            build_compiled()
     except NoSuite as problem:
         print(problem, file=sys.stderr)
         return 1
     if options.download:
         return 0
     chosen = [module for module in modules() if re.search(options.modules, module)]
-    sizes = list(map(int, options.ranks.split(","))) if options.ranks else findings.SIZES if options.check else SIZES
+    usual = findings.SIZES if options.check else records.SIZES if options.compiled else SIZES
+    sizes = list(map(int, options.ranks.split(","))) if options.ranks else usual
     rows = compare(options, chosen, sizes)
     (CACHE / "table.md").write_text(
         "\n".join(
@@ -138,7 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         + "\n"
     )
     if options.write:
-        write_page(rows)
+        write_page(rows, compiled=options.compiled)
     bad = sum(len(row.missed) for row in rows)
     if options.check and {*findings.SIZES} <= {*sizes}:
         for place in findings.never_found(chosen, [row.found for row in rows]):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import yaml
 
 KNOWN = Path(__file__).with_name("known.yaml")
+COMPILED_KNOWN = KNOWN.with_name("compiled.yaml")
 
 Outcomes = dict[str, str]
 """``passed``, ``skipped`` or ``failed``, by the name of the test (``module.Class.method``).

@@ -1,7 +1,9 @@
 """What the outcomes of mpi4py's own tests mean."""
 
-from tests.conformance.judgement import CUT, KNOWN, Known, broken, counts, known_failures, outcomes_of
-from tests.conformance.page import PAGE, Row, cell, known_table
+import pytest
+
+from tests.conformance.judgement import COMPILED_KNOWN, CUT, KNOWN, Known, broken, counts, known_failures, outcomes_of
+from tests.conformance.page import PAGE, Row, cell, differences, known_table, totals
 
 OUTPUT = """\
 [0] outcome passed test_a.A.one
@@ -46,8 +48,20 @@ def test_the_page_says_what_cannot_pass():
     assert known_table() in PAGE.read_text(encoding="utf-8"), "run python -m tests.conformance --write"
 
 
-def test_every_known_failure_has_a_reason():
-    entries = known_failures(KNOWN)
+def test_totals_count_the_tests_of_all_sides_and_differences_name_those_that_ours_misses():
+    ours, real = outcomes_of(OUTPUT), {"test_a.A.two": "passed", "test_a.A.four": "passed"}
+    rows = [Row("test_a", 2, [ours, real, {}], []), Row("test_a", 3, [{**ours, "test_a.*": CUT}, real, {}], [])]
+    assert "| 2 | xsim | 1 | 1 | 1 | 1 |" in totals(rows)
+    assert "| 2 | MPICH | 2 | 0 | 0 | 2 |" in totals(rows)
+    said = differences(rows)
+    assert "| `test_a.A.two` | failed | 2, 3 | open |" in said
+    assert "| `test_a.A.four` | unfinished | 2 | open |" in said
+    assert "| `test_a.*` | time limit | 3 | open |" in said
+
+
+@pytest.mark.parametrize("path", [KNOWN, COMPILED_KNOWN])
+def test_every_known_failure_has_a_reason(path):
+    entries = known_failures(path)
     assert entries
     assert all(entry.test.startswith("test_") and len(entry.reason) > 20 for entry in entries)
     assert len({entry.test for entry in entries}) == len(entries)

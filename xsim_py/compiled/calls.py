@@ -75,7 +75,6 @@ _METHODS = {
     "Graphdims_get": "Graphcomm.Get_dims",
     "Error_class": "Get_error_class",
     "Error_string": "Get_error_string",
-    "Abi_get_fortran_info": "Get_abi_fortran_info",
     "Abi_get_info": "Get_abi_info",
     "Buffer_flush": "Flush_buffer",
     "Buffer_iflush": "Iflush_buffer",

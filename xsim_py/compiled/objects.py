@@ -11,6 +11,7 @@ from xsim_py.mpi.datatype import Recipe, Type
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi.failures import repair
 from xsim_py.mpi.group import Members
+from xsim_py.mpi.predefined import FORTRAN_ONLY
 from xsim_py.mpi.transport.p2p import complete
 from xsim_py.mpi4py import send_buffers
 from xsim_py.mpi4py.commhandle import mailbox
@@ -85,10 +86,10 @@ def _parts(child: Child, number: int, *, large: bool) -> tuple[Recipe, list[Any]
 
 
 def _get_envelope(parameters: list[CParameter]) -> Body:
-    codes = _codes(parameters)
+    codes, large = _codes(parameters), _is_large(parameters)
 
     def envelope(child: Child, given: Given) -> None:
-        recipe, parts = _parts(child, given[0], large=_is_large(parameters))
+        recipe, parts = _parts(child, given[0], large=large)
         for place, code, value in zip(given[1:], codes[1:], [*map(len, parts), recipe.combiner], strict=True):
             write_integers(child, place, [value], code)
 
@@ -96,10 +97,10 @@ def _get_envelope(parameters: list[CParameter]) -> Body:
 
 
 def _get_contents(parameters: list[CParameter]) -> Body:
-    codes = _codes(parameters)
+    codes, large = _codes(parameters), _is_large(parameters)
 
     def contents(child: Child, given: Given) -> None:
-        recipe, parts = _parts(child, given[0], large=_is_large(parameters))
+        recipe, parts = _parts(child, given[0], large=large)
         if recipe.combiner == c.COMBINER_NAMED:
             fail(c.ERR_TYPE, "a named datatype has no contents")
         n = len(parts)
@@ -247,6 +248,16 @@ def Abi_get_fortran_booleans(child: Child, given: Given) -> None:
         write_integers(child, true, [1], code)
         write_integers(child, false, [0], code)
     write_integers(child, is_set, [code is not None], "i")
+
+
+@by_hand
+def Abi_get_fortran_info(child: Child, given: Given) -> None:
+    info = MPI.Get_abi_fortran_info()
+    for each in FORTRAN_ONLY.values():
+        key = f"{each.name.lower()}_supported"
+        if info.Get(key):
+            info.Set(key, "true")
+    write_handle(child, given[0], info)
 
 
 def _too_late(child: Child, given: Given) -> None:

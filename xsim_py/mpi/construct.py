@@ -15,7 +15,7 @@ import numpy as np
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.datatype import NULL, Recipe, Type
 from xsim_py.mpi.errors import fail
-from xsim_py.mpi.predefined import PREDEFINED
+from xsim_py.mpi.predefined import FORTRAN_ONLY, PREDEFINED
 from xsim_py.mpi.typemap import Layout, join, place, repeat, scattered
 
 
@@ -416,7 +416,9 @@ _MATCHES = {
 
 def match_size(typeclass: int, size: int) -> Type:
     """Return the Fortran type of a class with a size in bytes."""
-    fitting = [name for name in _MATCHES.get(typeclass, ()) if PREDEFINED[name].size == size]
-    if not fitting:
+    candidates = [PREDEFINED[name] for name in _MATCHES.get(typeclass, ())]
+    candidates += [each for each in FORTRAN_ONLY.values() if candidates and each.kind == candidates[0].kind]
+    found = next((each for each in candidates if each.size == size), None)
+    if found is None:
         fail(c.ERR_ARG, f"no Fortran type of class {typeclass} has {size} bytes")
-    return PREDEFINED[fitting[0]]
+    return found

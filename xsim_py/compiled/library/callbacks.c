@@ -34,8 +34,8 @@ int64_t xsim_call_back(uint32_t kind, uint64_t function, int64_t *a) {
     return 0;
   case COPY: /* handle, key, extra state, value; the new value and the flag come back in the arguments */
     code = ((MPI_Comm_copy_attr_function *)function)((MPI_Comm)a[0], number, (void *)a[2], (void *)a[3], &copy, &flag);
-    xsim_page->arguments[0] = (int64_t)copy;
-    xsim_page->arguments[1] = flag;
+    a[0] = (int64_t)copy;
+    a[1] = flag;
     return code;
   case DELETE: return ((MPI_Comm_delete_attr_function *)function)((MPI_Comm)a[0], number, (void *)a[2], (void *)a[3]);
   case QUERY: return ((MPI_Grequest_query_function *)function)((void *)a[0], (MPI_Status *)a[1]);

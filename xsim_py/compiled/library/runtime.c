@@ -29,6 +29,7 @@ static XSIM_THREAD int is_inside; /* a call of the simulator, and outside of its
 static struct call_back *innermost; /* the callback in progress; a long jump may have left its frame */
 struct call_back {
   struct call_back *outer;
+  const void *thread; /* the address of a variable of its own */
   uint32_t depth;
 };
 
@@ -41,12 +42,20 @@ static void give_turn(struct xsim_page *p) {
 }
 static void lock(void) {}
 static void unlock(void) {}
+static void await_inner(struct call_back *own) { (void)own; }
+static void announce_return(void) {}
 #else
 static int64_t apart_ns; /* processor time at the start and in calls, which is not the program's */
 static pthread_mutex_t one_call = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 static void lock(void) { pthread_mutex_lock(&one_call); }
 static void unlock(void) { pthread_mutex_unlock(&one_call); }
+/* The simulator has a stack of callbacks, so that of another thread which began later ends before. */
+static pthread_cond_t has_returned = PTHREAD_COND_INITIALIZER;
+static void await_inner(struct call_back *own) {
+  while (innermost != own) pthread_cond_wait(&has_returned, &one_call);
+}
+static void announce_return(void) { pthread_cond_broadcast(&has_returned); }
 static void forget_page(void) { xsim_page = NULL; }
 
 static int64_t processor_ns(void) {
@@ -73,15 +82,24 @@ static void give_turn(struct xsim_page *p) {
 
 static uint32_t depth(void) { return innermost ? innermost->depth : 0; }
 
+/* Other threads may call the simulator meanwhile: the callback may wait for one, as Python's does for the lock of the
+   interpreter. */
 static void call_back(struct xsim_page *p) {
   int64_t given[XSIM_MOST_ARGUMENTS];
   memcpy(given, p->arguments, sizeof given);
-  struct call_back own = {innermost, depth() + 1};
+  uint32_t kind = p->function;
+  uint64_t function = p->site;
+  struct call_back own = {innermost, &is_inside, depth() + 1};
   innermost = &own;
   is_inside = 0;
-  int64_t result = xsim_call_back(p->function, p->site, given);
+  unlock();
+  int64_t result = xsim_call_back(kind, function, given);
+  lock();
+  await_inner(&own);
   is_inside = 1;
   innermost = own.outer;
+  announce_return();
+  memcpy(p->arguments, given, sizeof given);
   p->returned = result;
 }
 
@@ -124,9 +142,9 @@ int64_t xsim_call_with(uint32_t function, int count, const int64_t *arguments, v
   int saved = errno;
   lock();
   /* A longjmp out of a callback has left it for good. */
-  while (innermost && (char *)&p >= (char *)innermost) {
+  while (innermost && innermost->thread == &is_inside && (char *)&p >= (char *)innermost) {
     innermost = innermost->outer;
-    unlock();
+    announce_return();
   }
   p->request = XSIM_CALL;
   p->function = function;

@@ -151,6 +151,13 @@ static void datatypes(void) {
   MPI_Type_match_size(MPI_TYPECLASS_REAL, 8, &copy);
   MPI_Type_get_name(copy, name, &size);
   SAY("matched %d", size > 0);
+  MPI_Info info;
+  int given = sizeof name, is_set;
+  MPI_Type_match_size(MPI_TYPECLASS_REAL, 2, &copy);
+  MPI_Abi_get_fortran_info(&info);
+  MPI_Info_get_string(info, "mpi_logical1_supported", &given, name, &is_set);
+  SAY("%d, logical1 %s", copy == MPI_REAL2, name);
+  MPI_Info_free(&info);
 }
 
 static void collectives(void) {
