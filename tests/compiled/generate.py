@@ -44,8 +44,8 @@ _ULFM_KINDS = {"comm": "COMMUNICATOR", "newcomm": "COMMUNICATOR", "failedgrp": "
 
 # Functions that the library has by hand (hot.c, local.c, libc.c).
 _BY_HAND = (
-    "MPI_Aint_add", "MPI_Aint_diff", "MPI_Get_address", "MPI_Irecv", "MPI_Isend", "MPI_Pcontrol", "MPI_Recv",
-    "MPI_Send", "MPI_Sendrecv", "MPI_T_finalize", "MPI_T_init_thread", "MPI_T_pvar_session_create",
+    "MPI_Aint_add", "MPI_Aint_diff", "MPI_Get_address", "MPI_Irecv", "MPI_Is_thread_main", "MPI_Isend", "MPI_Pcontrol",
+    "MPI_Recv", "MPI_Send", "MPI_Sendrecv", "MPI_T_finalize", "MPI_T_init_thread", "MPI_T_pvar_session_create",
     "MPI_T_pvar_session_free", "MPI_Wait", "MPI_Waitall", "MPI_Wtick", "MPI_Wtime",
 )  # fmt: skip
 

@@ -102,10 +102,15 @@ WAITING_CALLBACK = """
 #include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
-static void *sleeps(void *unused) { return usleep(1000) ? &sleeps : unused; }
+static void *sleeps(void *unused) {
+  int is_main = 1;
+  MPI_Is_thread_main(&is_main);
+  return is_main || usleep(1000) ? (void *)&sleeps : unused;
+}
 static int freed(MPI_Comm comm, int key, void *value, void *state) {
   pthread_t thread;
-  return pthread_create(&thread, NULL, sleeps, NULL) || pthread_join(thread, NULL);
+  void *wrong = NULL;
+  return pthread_create(&thread, NULL, sleeps, NULL) || pthread_join(thread, &wrong) || wrong;
 }
 int main(void) {
   int key;

@@ -1,5 +1,6 @@
-/* Functions of MPI that need no simulator: addresses, and the tools interface, which has nothing to offer. */
+/* Functions of MPI that the program answers: addresses, threads, and the tools interface, which has nothing to offer. */
 #include "runtime.h"
+#include "numbers.h"
 #include "mpi.h"
 
 #define PROFILED(type, name, parameters) \
@@ -13,6 +14,12 @@ PROFILED(int, Get_address, (const void *location, MPI_Aint *address)) {
 }
 PROFILED(MPI_Aint, Aint_add, (MPI_Aint base, MPI_Aint disp)) { return base + disp; }
 PROFILED(MPI_Aint, Aint_diff, (MPI_Aint addr1, MPI_Aint addr2)) { return addr1 - addr2; }
+
+PROFILED(int, Is_thread_main, (int *flag)) {
+  int error = (int)xsim_call(XSIM_IS_THREAD_MAIN, 1, (const int64_t[]){L(flag)}, SITE);
+  if (!error) *flag = xsim_is_main_thread();
+  return error;
+}
 
 static int tools; /* how often they have been initialized */
 

@@ -6,6 +6,7 @@
    In a fast program (XSIM_FAST, see fast_program.c), the stack is switched in place of the process. */
 #define _GNU_SOURCE
 #include "runtime.h"
+#include "numbers.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -33,7 +34,10 @@ struct call_back {
   uint32_t depth;
 };
 
+static const void *main_thread; /* like that of a callback */
+
 int xsim_is_inside(void) { return is_inside; }
+int xsim_is_main_thread(void) { return !main_thread || main_thread == &is_inside; }
 
 #ifdef XSIM_FAST
 static void give_turn(struct xsim_page *p) {
@@ -141,6 +145,7 @@ int64_t xsim_call_with(uint32_t function, int count, const int64_t *arguments, v
   }
   int saved = errno;
   lock();
+  if (function == XSIM_INIT || function == XSIM_INIT_THREAD) main_thread = &is_inside;
   /* A longjmp out of a callback has left it for good. */
   while (innermost && innermost->thread == &is_inside && (char *)&p >= (char *)innermost) {
     innermost = innermost->outer;

@@ -26,6 +26,7 @@ struct xsim_data {
 extern struct xsim_page *xsim_page; /* NULL outside a run, and in processes that the program forks */
 extern XSIM_THREAD void *xsim_site;   /* where the program calls, if not where a function returns to; see fortran.h */
 int xsim_is_inside(void);           /* whether the calling thread waits for the simulator, in a signal handler */
+int xsim_is_main_thread(void);      /* whether the calling thread has called MPI_Init */
 int xsim_tool(int error);           /* the result of a function of the tools interface, see local.c */
 int xsim_no_tools(int *number);
 int64_t xsim_call(uint32_t function, int count, const int64_t *arguments, void *site);
