@@ -51,6 +51,18 @@ def test_executables_run_beside_python(built: Path, tmp_path: Path, monkeypatch:
     ]
 
 
+def test_executables_start_outside_a_simulation_as_configure_scripts_need(built: Path, tmp_path: Path):
+    source = tmp_path / "conftest.c"
+    source.write_text(
+        '#include <stdio.h>\nint main(void) { FILE *f = fopen("conftest.out", "w"); return !f || fclose(f); }'
+    )
+    subprocess.run(command_line("cc", [str(source), "-o", str(tmp_path / "conftest")]), check=True)
+    subprocess.run([tmp_path / "conftest"], cwd=tmp_path, check=True)
+    assert (tmp_path / "conftest.out").exists()
+    done = subprocess.run([built / "ends"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "this program calls MPI: run it with xsim run -n N PROGRAM\n")
+
+
 def test_isolation_and_shards_change_nothing(built: Path):
     plain = simulated(built / "ends")
     for settings in ({"isolation": "process"}, {"isolation": "process:2"}, {"shards": 2}):

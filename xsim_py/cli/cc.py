@@ -96,7 +96,9 @@ def command_line(language: str, arguments: Sequence[str]) -> list[str]:
     folders = [f"-I{INCLUDE}", *([f"-I{modules()}"] if language == "fc" else [])]
     line = [*compiler(language), *folders, *arguments]
     if is_linked:
-        line += [f"-L{library()}", "-lmpi_abi"]
+        # The run path lets programs start outside a simulation, as the tests of a configure script do. Before it, the
+        # dynamic linker searches LD_PRELOAD, which a simulation sets, and LD_LIBRARY_PATH.
+        line += [f"-L{library()}", "-lmpi_abi", f"-Wl,-rpath,{library()},--enable-new-dtags"]
     return line
 
 
