@@ -20,6 +20,17 @@ from xsim_py.compiled import page
 from xsim_py.compiled.build import SOURCES as LIBRARY
 from xsim_py.report import Result
 
+OUTSIDE = """
+#include <mpi.h>
+#include <stdio.h>
+int main(void) {
+  FILE *file = fopen("conftest.out", "w");
+  int begun = 1, ended = 1;
+  MPI_Initialized(&begun);
+  MPI_Finalized(&ended);
+  return begun || ended || !file || fclose(file);
+}
+"""
 SOURCES = [*test_system.SOURCES, *(test_system.SOURCES[0].parents[1] / name for name in ("stored.c", "meet.c"))]
 
 
@@ -53,9 +64,7 @@ def test_executables_run_beside_python(built: Path, tmp_path: Path, monkeypatch:
 
 def test_executables_start_outside_a_simulation_as_configure_scripts_need(built: Path, tmp_path: Path):
     source = tmp_path / "conftest.c"
-    source.write_text(
-        '#include <stdio.h>\nint main(void) { FILE *f = fopen("conftest.out", "w"); return !f || fclose(f); }'
-    )
+    source.write_text(OUTSIDE)
     subprocess.run(command_line("cc", [str(source), "-o", str(tmp_path / "conftest")]), check=True)
     subprocess.run([tmp_path / "conftest"], cwd=tmp_path, check=True)
     assert (tmp_path / "conftest.out").exists()

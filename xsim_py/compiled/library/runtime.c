@@ -139,6 +139,10 @@ void xsim_flush(void) {
 int64_t xsim_call_with(uint32_t function, int count, const int64_t *arguments, void *site, const struct xsim_data *data) {
   struct xsim_page *p = xsim_page;
   if (!p) {
+    if (function == XSIM_INITIALIZED || function == XSIM_FINALIZED) { /* build systems load libraries that ask */
+      *(int *)(uintptr_t)arguments[0] = 0;
+      return 0; /* MPI_SUCCESS */
+    }
     static const char text[] = "this program calls MPI: run it with xsim run -n N PROGRAM\n";
     if (write(2, text, sizeof text - 1)) {}
     _exit(2);
