@@ -31,7 +31,10 @@ int main(void) {
   return begun || ended || !file || fclose(file);
 }
 """
-SOURCES = [*test_system.SOURCES, *(test_system.SOURCES[0].parents[1] / name for name in ("stored.c", "meet.c"))]
+SOURCES = [
+    *test_system.SOURCES,
+    *(test_system.SOURCES[0].parents[1] / name for name in ("stored.c", "computes.c", "meet.c")),
+]
 
 
 def simulated(program: object, *args: str, **settings: object) -> tuple[Result, list[str]]:
@@ -85,6 +88,18 @@ def test_programs_in_different_shards_compute_at_the_same_time(
     monkeypatch.chdir(tmp_path)
     result, lines = simulated(built / "meet", shards=2)
     assert (result.ended, lines) == ("finished", ["met"])
+
+
+def test_ranks_that_continue_in_one_event_compute_in_their_order(built: Path):
+    spawned = [simulated(built / "computes", "spawn", shards=shards) for shards in (1, 2)]
+    machine = {
+        "machine": {"nodes": 2, "cores_per_node": 1, "oversubscribe": True},
+        "network": {"latency": "1us", "bandwidth": "25Gbps"},
+        "compute": {"flops": 1e10},
+    }
+    sharing = [simulated(built / "computes", ranks=4, machine=machine, shards=shards) for shards in (1, 2)]
+    for plain, other in (spawned, sharing):
+        assert (other[0].ended, other[0].digest, other[1]) == ("finished", plain[0].digest, plain[1])
 
 
 def test_python_spawns_executables(built: Path, tmp_path: Path):

@@ -298,7 +298,8 @@ class Launcher(LibraryPart):
                 programs[which] = program_for(SpawnCommand(*order.commands[which]), self.start)
             if programs[which].start != self.start:
                 change(rank, "directory", self.start, programs[which].start)
-            rank.fiber.start(body(programs[which]))
+            with shard.in_series():
+                rank.fiber.start(body(programs[which]))
 
     def _process_ended(self, number: int) -> None:
         """Handle the end of a process that was spawned or has a pending query: free its slot."""

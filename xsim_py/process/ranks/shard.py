@@ -175,7 +175,7 @@ class Shard:
         self.take_row: Callable[[tuple[Any, ...]], None] = _unhandled_row
         self.socket_waiters: list[Any] = []
         self._computing: Fiber | None = None  # whose program computes while this shard waits
-        self._in_window = self._in_events = False
+        self._in_window = self._in_events = self._in_series = False
         self.in_turn = False  # see `engine.windows.ShardProtocol`
         self.file_locks: Any = None  # state of `file_locks`
         self.fifos: dict[int, Any] = {}  # state of `fifos`
@@ -332,12 +332,15 @@ class Shard:
         if self.control.stop_reason:
             return False
         self._reached_ps = end_ps
-        self._until_halted(self._run, end_ps)
+        self._in_window = True
+        try:
+            self._until_halted(self._run, end_ps)
+        finally:
+            self._in_window = False
         return self._computing is not None
 
     def _run(self, end_ps: int) -> None:
         fiber, self._computing = self._computing, None
-        self._in_window = True
         if fiber is not None:
             fiber.resume()
         if self._computing is None:
@@ -355,14 +358,24 @@ class Shard:
     def leave_to_compute(self, fiber: Fiber) -> None:
         """Let other shards run while the program of a fiber computes in a separate process; then this one continues.
 
-        It does nothing else meanwhile, so its events keep their order. Before the first window it just returns.
+        It does nothing else meanwhile, so its events keep their order. Outside windows this just returns, and in an
+        event that resumes several fibers: the others would run first.
         """
-        if not self._in_window:
+        if not self._in_window or self._in_series or self._computing is not None:
             return
         self._computing = fiber
         if self._in_events:
             self.kernel.halt()
         fiber.park(UNTIL)
+
+    @contextmanager
+    def in_series(self) -> Iterator[None]:
+        """Let an event handler resume several fibers, each up to its next wait, in their order."""
+        self._in_series = True
+        try:
+            yield
+        finally:
+            self._in_series = False
 
     def take_outbox(self) -> dict[int, Any]:
         """Remove and return the data for other shards: parcels, rows and printed lines, for each that gets any."""

@@ -94,6 +94,7 @@ class SharedCore:
             del self._left_ps[fiber]
         if self._left_ps:
             self._await(rank)
-        for fiber in done:
-            fiber.clock_ps = now_ps
-            fiber.resume()
+        with rank.shard.in_series():
+            for fiber in done:
+                fiber.clock_ps = now_ps
+                fiber.resume()
