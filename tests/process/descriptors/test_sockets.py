@@ -1,8 +1,11 @@
 """Sockets between ranks: what is read and written, and when, does not depend on how ranks are spread over shards."""
 
+import select
+import socket
 from pathlib import Path
 
 import pytest
+from mpi4py import MPI
 
 from xsim_py import simulate
 
@@ -53,3 +56,21 @@ def test_what_a_rank_finds_on_a_socket_does_not_depend_on_the_shards(
     assert alone.ended == "finished"
     assert spread_out.digest == alone.digest
     assert spread_out.virtual_time_exact_s == alone.virtual_time_exact_s
+
+
+def test_a_loop_of_polls_of_a_bound_socket_lets_others_run(tmp_path: Path):
+    path = str(tmp_path / "bound")
+
+    def body() -> bytes:
+        comm = MPI.COMM_WORLD
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end:
+            if comm.rank:
+                comm.recv()
+                return b"%d" % end.sendto(b"abc", path)
+            end.bind(path)
+            comm.send(1, 1)
+            while not select.select([end], [], [], 0)[0]:
+                pass
+            return end.recv(9)
+
+    assert simulate(body, ranks=2).values == [b"abc", b"3"]

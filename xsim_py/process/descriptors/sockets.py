@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _HANDLER = "sockets"
 _READING = ("accept", "recv", "recv_into", "recvfrom", "recvfrom_into")
 _WRITING = ("send", "sendto")
-_TELLING = ("listen", "connect", "shutdown", "close")
+_TELLING = ("bind", "listen", "connect", "shutdown", "close")
 
 
 class _OnSocket:
@@ -99,7 +99,7 @@ def _wrap(function: Callable[..., Any], name: str) -> Callable[..., Any]:
         fiber = current.here()
         if fiber is None:
             return function(self, *args, **kwargs)
-        if name == "connect" or _is_named(self):
+        if name in ("bind", "connect") or _is_named(self):
             waits.take_turn(fiber)
         if self.fileno() >= 0 and self.gettimeout() is None:
             if name in _READING:
