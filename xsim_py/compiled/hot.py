@@ -144,6 +144,22 @@ def _isend_data(child: Child, given: Sequence[int], data: bytes) -> Any:
     return child.handles.get(number, MPI.Comm).Isend(CallData(data), dest, tag)
 
 
+def _irecv(general: Function) -> Function:
+    def irecv(child: Child) -> int | None:
+        address, count, datatype, source, tag, number, place = _SEVEN(child.page, ARGUMENTS_AT)
+        comm = child.comms.get(number) or child.comm(number)
+        if comm is None or not _is_plain(source, tag, len(comm.peer_ranks)):
+            return general(child)
+        child.handled = 0
+        buffer = elements(child, address, count, datatype)
+        request = child.handles.get(number, MPI.Comm).Irecv(buffer, source, tag)
+        if not child.handled:
+            child.write(place, _NUMBER.pack(child.handles.add(request)))
+        return child.handled
+
+    return irecv
+
+
 def _queued_isend(child: Child) -> None:
     number, given, data = child.queued
     child.handles.objects[number] = _isend_data(child, given, data)
@@ -157,4 +173,4 @@ def _queued_irecv(child: Child) -> None:
 
 
 AHEAD.update({"Irecv": _queued_irecv, "Isend": _queued_isend, "Send": _queued_send})
-HOT.update({"Isend": _isend, "Send": _send, "Recv": _recv, "Sendrecv": _sendrecv})
+HOT.update({"Irecv": _irecv, "Isend": _isend, "Send": _send, "Recv": _recv, "Sendrecv": _sendrecv})

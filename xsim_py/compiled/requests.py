@@ -26,9 +26,13 @@ def _requests(child: Child, address: int, count: int) -> tuple[Sequence[int], li
 def _settle(child: Child, address: int, numbers: Sequence[int], requests: list[Any]) -> None:
     """Set completed requests to null in the program's memory."""
     null = null_number(MPI.Request)
-    for i, (number, request) in enumerate(zip(numbers, requests, strict=True)):
-        if number != null and not request:
-            child.handles.drop(number)
+    done = [i for i, number in enumerate(numbers) if number != null and not requests[i]]
+    for i in done:
+        child.handles.drop(numbers[i])
+    if len(done) == len(numbers):
+        write_integers(child, address, [null] * len(done), "q")
+    else:
+        for i in done:
             write_integers(child, address + 8 * i, [null], "q")
 
 

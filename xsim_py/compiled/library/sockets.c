@@ -67,6 +67,11 @@ int accept4(int file, struct sockaddr *restrict name, socklen_t *restrict size, 
 }
 int accept(int file, struct sockaddr *restrict name, socklen_t *restrict size) { return accept4(file, name, size, 0); }
 
+int bind(int file, const struct sockaddr *name, socklen_t size) {
+  if (may_wait()) wait_for(NULL, 0, 0, SITE);
+  return (int)xsim_tell(file, syscall(SYS_bind, file, name, size), SITE);
+}
+
 int listen(int file, int most) {
   xsim_await(file, 0, 0, SITE);
   return (int)xsim_tell(file, syscall(SYS_listen, file, most), SITE);
