@@ -72,8 +72,8 @@ $(MPI4PY_TESTS): tests/conformance/suite.py | $(VENV)/installed-test
 	@$(BIN)/python -m tests.conformance --download
 	@touch $@
 
-# numba compiles the model of FTCO once for all tests, and caches the result. mypy, the slowest check, runs in parallel
-# with everything else; its output comes last. To rewrite the assertions takes each worker three times as long as to
+# numba compiles the model of FTCO once for all tests, beside the first of them, and caches the result. mypy, the slowest
+# check, runs in parallel with everything else; its output comes last. To rewrite the assertions takes each worker three times as long as to
 # import the tests, so only those of failed tests are rewritten: they run again and show the values that were compared.
 # The files are compiled first: some 300 processes are started, and PYTHONDONTWRITEBYTECODE may be set.
 test: $(VENV)/installed-test $(MPI4PY_TESTS)

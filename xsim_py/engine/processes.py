@@ -283,9 +283,7 @@ class Processes:
                 everyone = {*self._links, *self._here}
                 self._command("all_idle", everyone, horizon, [horizon] * self.size)
                 continue
-            ends = windows.ends(nexts)
-            if shards[0].in_turn:
-                ends = one_at_a_time(nexts)
+            ends = one_at_a_time(nexts) if shards[0].in_turn else windows.ends(nexts)
             busy = {number for number, next_ps in enumerate(nexts) if next_ps < ends[number]}
             self._command("run", busy | self._here.keys(), horizon, ends)  # these may have native SimPy processes
             again = self._urgent | (busy if self.in_order else set()) | set(self._here)

@@ -113,9 +113,8 @@ class Mpi:
             if were_idle:
                 shard.all_idle()
                 continue
-            end = window_end_ps(self.local[0], nexts, lookahead)
-            if shard.in_turn:
-                end = one_at_a_time(nexts)[self.local[0]]
+            number = self.local[0]
+            end = one_at_a_time(nexts)[number] if shard.in_turn else window_end_ps(number, nexts, lookahead)
             shard.run_window(end)
             self._exchange(shard)
             stop = shard.window_done(horizon, end)

@@ -189,9 +189,10 @@ class Loopback:
                 for shard in shards:
                     shard.all_idle()
                 continue
-            ends = [window_end_ps(number, nexts, lookahead) for number in self.local]
             if shards[0].in_turn:
                 ends = one_at_a_time(nexts)
+            else:
+                ends = [window_end_ps(number, nexts, lookahead) for number in self.local]
             running = [*zip(shards, ends, strict=True)]
             while running:
                 running = [(shard, end) for shard, end in running if shard.run_window(end)]

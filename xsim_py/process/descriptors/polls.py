@@ -47,16 +47,13 @@ def _is_real(fiber: Fiber, number: int) -> bool:
     return child_processes.has_real_threads(fiber.rank) or not stat.S_ISSOCK(os.fstat(number).st_mode)
 
 
-def _take_turn(fiber: Fiber | None) -> None:
-    if fiber is not None and waits.uses_sockets(fiber.rank):
-        waits.take_turn(fiber)
-
-
 def _select(reading: _Files, writing: _Files, special: _Files, timeout: float | None = None, /) -> object:
     """Wait in virtual time as `select.select` does."""
     fiber = current.here()
-    if fiber is None or (timeout is not None and timeout <= 0):
-        _take_turn(fiber)
+    if fiber is not None and timeout is not None and timeout <= 0:
+        waits.await_turn(fiber)
+        fiber = None  # it does not wait
+    if fiber is None:
         return _real_select(reading, writing, special, timeout)
     lists = [list(files) for files in (reading, writing, special)]
 
@@ -91,8 +88,10 @@ class _Poll:
         fiber = current.here()
         if timeout is not None and timeout < 0:
             timeout = None
-        if fiber is None or timeout == 0:
-            _take_turn(fiber)
+        if fiber is not None and timeout == 0:
+            waits.await_turn(fiber)
+            fiber = None  # it does not wait
+        if fiber is None:
             return self._poll.poll(timeout, *more)
 
         def real(timeout_s: float | None) -> object:

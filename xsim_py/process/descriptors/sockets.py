@@ -81,8 +81,7 @@ def _wait(fiber: Fiber, name: str, ready: Callable[[], Any]) -> None:
     while not any(ready()):
         fiber.rank.shard.socket_waiters.append(fiber)
         fiber.park(_OnSocket(name))
-        if waits.uses_sockets(fiber.rank):
-            waits.take_turn(fiber)
+        waits.await_turn(fiber)
 
 
 def _is_named(end: socket.socket) -> bool:

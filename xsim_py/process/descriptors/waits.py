@@ -75,8 +75,7 @@ def until(
     seconds; else None.
     """
     sync_threads(fiber)
-    if uses_sockets(fiber.rank):
-        take_turn(fiber)
+    await_turn(fiber)
     found = ready()
     if found or (timeout_s is not None and timeout_s <= 0):
         return found
@@ -88,8 +87,7 @@ def until(
         if wait is not None:
             return _wait_on_host(fiber, wait, until_ps)
         _pause(fiber, until_ps, what)
-        if uses_sockets(fiber.rank):
-            take_turn(fiber)
+        await_turn(fiber)
         found = ready()
     return found
 
@@ -99,9 +97,11 @@ def note_sockets(rank: Rank) -> None:
     rank.private(_SOCKETS, lambda: True)
 
 
-def uses_sockets(rank: Rank) -> bool:
-    """Return True if a rank has operated on a socket."""
-    return rank.extra is not None and _SOCKETS in rank.extra
+def await_turn(fiber: Fiber) -> None:
+    """Take a turn before looking at a descriptor, if the rank has operated on sockets."""
+    extra = fiber.rank.extra
+    if extra is not None and _SOCKETS in extra:
+        take_turn(fiber)
 
 
 def take_turn(fiber: Fiber) -> None:
